@@ -27,9 +27,9 @@ from fsage.evidence import save_free
 from fsage.host.device import below
 from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.host.states import state
+from fsage.host.stores.copies import clone
 from fsage.host.structure import work
 from fsage.host.system import mounting
-from fsage.host.system.sparse_files import clone
 from fsage.host.targets.opening import open_target
 from fsage.layouts import extents
 from fsage.layouts.ext4 import BlockBitmap

@@ -22,7 +22,7 @@ from fsage.base import Failure
 from fsage.base.shell import run
 from fsage.host.cells import measure
 from fsage.host.states import inspection
-from fsage.host.stores import filesystems, metadata_image
+from fsage.host.stores import copies, filesystems
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.layouts import machine
@@ -183,7 +183,7 @@ def test_an_image_that_names_another_device_is_refused(tmp_path):
         subprocess.run(command, check=True, capture_output=True)
     digest, folder = hashlib.sha256(image.read_bytes()).hexdigest(), tmp_path / "restore"
     refused = "the metadata image elsewhere.img is not taken: its superblock has an external journal"
-    with pytest.raises(Failure, match=refused), metadata_image.restored("ext4", image, digest, folder, "", 32 * MIB):
+    with pytest.raises(Failure, match=refused), copies.restored("ext4", image, digest, folder, "", 32 * MIB):
         pass
     assert not folder.exists()
 
@@ -196,7 +196,7 @@ def test_nothing_of_what_was_on_the_device_before_shines_through(tmp_path):
             content.write(os.urandom(MIB // 2))
         content.truncate(12 * MIB)
     device.write_bytes(b"\xff" * 12 * MIB)
-    assert metadata_image.write(raw, str(device)) == 3 * MIB // 2
+    assert copies.write(raw, str(device)) == 3 * MIB // 2
     assert device.read_bytes() == raw.read_bytes()
 
 

@@ -23,7 +23,8 @@ from fsage.commands.common import Where
 from fsage.host.device import cgroups
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.instruments import signs
-from fsage.host.system import files, kernel_log, sparse_files
+from fsage.host.stores import copies
+from fsage.host.system import files, kernel_log
 from fsage.host.verbs import held
 from fsage.plan.target import inventories_in
 from fsage.report import page
@@ -78,13 +79,13 @@ def test_only_where_no_data_are_left_a_sparse_file_has_none() -> None:
     reader, writer = os.pipe()
     try:
         with pytest.raises(OSError, match="Illegal seek"):
-            list(sparse_files.data_ranges(reader, 0, 4096))
+            list(copies.data_ranges(reader, 0, 4096))
     finally:
         os.close(reader)
         os.close(writer)
     with tempfile.TemporaryFile() as sparse:
         sparse.truncate(1 << 20)
-        assert list(sparse_files.data_ranges(sparse.fileno(), 0, 1 << 20)) == []
+        assert list(copies.data_ranges(sparse.fileno(), 0, 1 << 20)) == []
 
 
 def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

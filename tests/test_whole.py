@@ -24,8 +24,8 @@ from test_geometry import OST, free_of, made
 from fsage.base import GIB, Failure
 from fsage.evidence import Free, save_free
 from fsage.host.device import below
+from fsage.host.stores.copies import FICLONERANGE, clone
 from fsage.host.system import space
-from fsage.host.system.sparse_files import FICLONERANGE, clone
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts import extents, machine

@@ -41,9 +41,9 @@ from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import FileSystem, Mover
 from fsage.host.stores.filesystems import one_cpu
 from fsage.host.structure import Work
-from fsage.host.structure.files import allocate
 from fsage.host.structure.quota import Quota
 from fsage.host.system.caches import flush
 from fsage.host.system.caches import give_up as drop_pages
+from fsage.host.system.kernel import allocate
 from fsage.host.system.space import available_bytes as available_memory_bytes
 from fsage.host.targets.target import OtherHost, Target

@@ -24,7 +24,7 @@ from fsage.host.instruments import cleanup, server_cache
 from fsage.host.lustre import preallocation, servers
 from fsage.host.lustre.format import format_osts
 from fsage.host.states import state
-from fsage.host.system import interruption, libc, namespace, space
+from fsage.host.system import commands, kernel, namespace, space
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
 from fsage.host.targets.opening import claim_of, refuse_other_claim
@@ -133,8 +133,8 @@ def end_with_parent() -> None:
     Ansible's workers are sessions of their own, so that no signal to the run's process group comes here. Over SSH it
     is sshd that started us, and lives on: then nobody is left to read our answer.
     """
-    signal.signal(signal.SIGTERM, interruption.interrupt)
-    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, commands.interrupt)
+    kernel.library.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
     threading.Thread(target=end_unread, daemon=True).start()
 
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from fsage.base import Json, Refusal
 from fsage.host.device import loops
-from fsage.host.stores import filesystems
-from fsage.host.system import files, mounting, settings
-from fsage.host.system.sparse_files import clone
+from fsage.host.stores import copies, filesystems
+from fsage.host.system import files, kernel, mounting, settings, space
 from fsage.layouts import machine
 from fsage.model.claim import Image, Images
 from fsage.model.filesystems import KEPT_LAYOUTS
@@ -80,8 +79,7 @@ def put(home: Path, noted: Images) -> bool:
 
 def room_bytes(home: Path) -> int:
     """Bytes that sparse images may still take."""
-    stat = os.statvfs(point_of(home))
-    return stat.f_bavail * stat.f_frsize
+    return space.usable_bytes(point_of(home))
 
 
 def _end(entry: settings.Entry) -> str:
@@ -122,14 +120,11 @@ def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> P
         files.remove(other.with_suffix(NOTES))
     for killed in point_of(home).glob(f"{PREFIX}*{PART}"):
         files.remove(killed)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
+    with kernel.opened(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) as descriptor:
         os.ftruncate(descriptor, image.stat().st_size)
-        clone(image, part)
+        copies.clone(image, part)
         change(str(part))
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     os.rename(part, path)
     files.sync_dir(path.parent)
     return path

@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 from fsage.base import Failure, Refusal, in_words, shell
 from fsage.host.device import cgroups, loops, seekdisk
-from fsage.host.system import caches, fanotify, mounting, namespace, space
+from fsage.host.system import caches, fanotify, kernel, mounting, namespace, space
 from fsage.layouts import fiemap
 from fsage.model.answers import Obstacle
 
-LOOP_CONTROL = "/dev/loop-control"
 LOOP_BYTES = 1 << 20
 LOOP_ATTEMPTS = 4  # another process may take the free device first
 ROOT = "run it as root"
@@ -83,39 +82,30 @@ def need_loops(name: str) -> None:
 
 def _attach_loop_device() -> None:
     """A free loop device, on a file in memory for a moment."""
-    memory = os.memfd_create("fsage-attempt", os.MFD_CLOEXEC)
-    try:
+    with kernel.closing(os.memfd_create("fsage-attempt")) as memory:
         os.ftruncate(memory, LOOP_BYTES)
         for attempt in range(LOOP_ATTEMPTS):
-            control = os.open(LOOP_CONTROL, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                path = f"/dev/loop{fcntl.ioctl(control, loops.LOOP_CTL_GET_FREE)}"
-            finally:
-                os.close(control)
-            device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.ioctl(device, loops.LOOP_SET_FD, memory)
-                fcntl.ioctl(device, loops.LOOP_CLR_FD)
-                return
-            except OSError as error:
-                if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:
-                    raise OSError(error.errno, error.strerror, path) from error
-            finally:
-                os.close(device)
-    finally:
-        os.close(memory)
+            path = loops.free_device()
+            with kernel.opened(path, os.O_RDWR) as device:
+                try:
+                    fcntl.ioctl(device, loops.LOOP_SET_FD, memory)
+                    fcntl.ioctl(device, loops.LOOP_CLR_FD)
+                    return
+                except OSError as error:
+                    if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:
+                        raise OSError(error.errno, error.strerror, path) from error
 
 
 def _mount_block_device() -> None:
     """Try to mount /dev/null: the kernel checks rights first, and then finds that it is no block device."""
-    lines = Path("/proc/filesystems").read_text(encoding="ascii").splitlines()
+    lines = Path("/proc/filesystems").read_text().splitlines()
     kinds = [line.strip() for line in lines if not line.startswith("nodev")]
     _mount_in_vain("/dev/null", kinds[0] if kinds else "ext4", "")
 
 
 def _mount_fuse() -> None:
     """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
-    os.close(os.open(seekdisk.FUSE, os.O_RDWR | os.O_CLOEXEC))
+    os.close(os.open(seekdisk.FUSE, os.O_RDWR))
     _mount_in_vain("fsage-attempt", "fuse", "")
 
 
@@ -214,7 +204,7 @@ CAPABILITIES = {
             LOOP_DEVICE,
             "file systems that fsage makes, in image files",
             _attach_loop_device,
-            f"{ROOT}, with {LOOP_CONTROL} and /dev/loop*; {CONTAINER}",
+            f"{ROOT}, with {loops.CONTROL} and /dev/loop*; {CONTAINER}",
         ),
         Capability(MOUNT, "the same", _mount_block_device, f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}"),
         Capability(

@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.base import Failure
-from fsage.host.system import files, settings
+from fsage.host.system import files, kernel, settings
 from fsage.layouts import machine
 
 PREFIX = "fsage-"
@@ -90,7 +89,7 @@ def join(group: str) -> None:
 def group_of(pid: int, like: Path) -> Path:
     """The group of a process in the hierarchy to which another group belongs. Raises Failure."""
     top = next((hierarchy for hierarchy in (root(), v1()) if hierarchy is not None and hierarchy in like.parents), None)
-    for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines():
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if top is not None and (not controllers if top == root() else "blkio" in controllers.split(",")):
             return top / path.lstrip("/")
@@ -120,24 +119,25 @@ def v1_prefix(group: Path) -> str:
 def remove(path: str) -> str:
     """Remove a group; a sentence on that. Raises Failure naming the processes that are in it."""
     group = Path(path)
-    deadline = time.monotonic() + PATIENCE_S
-    while group.is_dir():
+    for last in kernel.attempts(PATIENCE_S, 0.05):
+        if not group.is_dir():
+            break
         try:
             group.rmdir()
+            break
         except OSError as error:
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+            if last or error.errno != errno.EBUSY:
                 inside = ", ".join(words(group / "cgroup.procs")) or "none"
                 raise Failure(
                     f"removing the control group {group}: {error.strerror}; processes in it: {inside}"
                 ) from error
-            time.sleep(0.05)
     return f"the control group {group} is gone"
 
 
 def words(path: Path) -> list[str]:
     """The words in a file of a group; none where there is no such file, or no such group any more."""
     try:
-        return path.read_text(encoding="ascii").split()
+        return path.read_text().split()
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):
             return []
@@ -147,11 +147,8 @@ def words(path: Path) -> list[str]:
 def write(path: Path, text: str, missing_ok: bool = False) -> None:
     """Write a command to a file of a group in one write(2). Raises Failure."""
     try:
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
+        with kernel.opened(path, os.O_WRONLY) as descriptor:
             os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
     except OSError as error:
         if not (missing_ok and error.errno in (errno.ENODEV, errno.ENOENT)):
             raise Failure(f"writing {text!r} to {path}: {error.strerror}") from error

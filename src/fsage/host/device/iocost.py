@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,7 +17,7 @@ from fsage.base import Failure, Json, Refusal
 from fsage.host.device import capabilities, cgroups
 from fsage.host.device.cgroups import words, write
 from fsage.host.device.model import Model
-from fsage.host.system import files, mounting, settings
+from fsage.host.system import files, kernel, mounting, settings
 from fsage.layouts import machine
 from fsage.model import device as facts
 
@@ -81,12 +80,12 @@ def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
         noted = settings.journal_of(home)
         for entry in settings.journal_entries(noted):  # of a loop device that the target has no more
-            if entry["kind"] == "cost" and entry["device"] not in map(number_of, devices):
+            if entry["kind"] == "cost" and entry["device"] not in map(kernel.number_of, devices):
                 cost_off(entry["device"])
                 settings.strike_change(noted, entry)
         settings.note_change(noted, {"kind": "group", "path": str(cgroups.path_of(name))})
         for device in devices:
-            settings.note_change(noted, {"kind": "cost", "device": number_of(device)})
+            settings.note_change(noted, {"kind": "cost", "device": kernel.number_of(device)})
         lay(name, devices, model)
         if not _in_place(name, devices, model):
             raise Failure(f"the device model does not read back: requested {_lines(model)}, read {_read_back(devices)}")
@@ -105,7 +104,7 @@ def lay(name: str, devices: list[str], model: Json) -> None:
         cgroups.path_of(name).mkdir(exist_ok=True)
         for device in devices:
             for file, line in _lines(model).items():
-                write(root / file, f"{number_of(device)} {line}")
+                write(root / file, f"{kernel.number_of(device)} {line}")
 
 
 def put_back_shared() -> list[str]:
@@ -121,12 +120,6 @@ def put_back_shared() -> list[str]:
         if not settings.journal_entries(settings.SHARED_JOURNAL):
             files.remove(settings.SHARED_JOURNAL)  # void entries of an earlier boot
     return proof
-
-
-def number_of(device: str) -> str:
-    """`major:minor` of a device."""
-    stat = os.stat(device)
-    return f"{os.major(stat.st_rdev)}:{os.minor(stat.st_rdev)}"
 
 
 def _in_place(name: str, devices: list[str], model: Json) -> bool:
@@ -159,11 +152,11 @@ def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
     root = cgroups.root()
     settings: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
-        number = number_of(device)
+        number = kernel.number_of(device)
         settings[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
         for file, read in settings[device].items():
             with contextlib.suppress(FileNotFoundError):
-                for line in ((root or Path()) / file).read_text(encoding="ascii").splitlines():
+                for line in ((root or Path()) / file).read_text().splitlines():
                     if line.split()[0] == number:
                         read.update(_pairs(line.split()[1:]))
     return settings
@@ -203,7 +196,7 @@ def _provide_io(allow_moving: list[str]) -> Path:
 def _plan_move(allow_moving: list[str]) -> settings.Entry:
     root = cgroups.root()
     return plan_move(
-        Path("/proc/cgroups").read_text(encoding="ascii"),
+        Path("/proc/cgroups").read_text(),
         machine.mounts(),
         words(root / "cgroup.subtree_control") if root else [],
         allow_moving,
@@ -274,14 +267,12 @@ def _remount(point: str, options: str, flags: int) -> None:
 
 def _remount_when_idle(point: str, options: str, flags: int) -> None:
     """Remount (`_remount`) once removed groups have released the hierarchy. Raises Failure after a time limit."""
-    deadline = time.monotonic() + PUT_BACK_PATIENCE_S
-    while True:
+    for last in kernel.attempts(PUT_BACK_PATIENCE_S, 0.1):
         try:
             return _remount(point, options, flags)
         except Failure:
-            if time.monotonic() > deadline:
+            if last:
                 raise
-            time.sleep(0.1)
 
 
 def _move_back(entry: settings.Entry) -> str:

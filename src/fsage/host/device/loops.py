@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import below
+from fsage.host.system import kernel
 from fsage.layouts.machine import LoopInfo, loop_info, loops_on
 from fsage.model.claim import Image, ImageId
 from fsage.model.tuning import OF_QUEUE
@@ -97,6 +98,7 @@ def set_knob(knob: Path, value: object) -> None:
         ) from error
 
 
+CONTROL = "/dev/loop-control"
 LOOP_SET_FD = 0x4C00
 LOOP_CLR_FD = 0x4C01
 LOOP_SET_DIRECT_IO = 0x4C08
@@ -166,14 +168,11 @@ def device_of(image: Image) -> str | None:
 def attach(image: Image) -> str:
     """The loop device on this image, attached with direct I/O to the file if it was not."""
     verify(image)
-    descriptor = _opened(image)
-    try:
+    with kernel.closing(_opened(image)) as descriptor:
         present = device_of(image)
         if present:
             return present
         device = _try(lambda: _attach(descriptor), image["image"])
-    finally:
-        os.close(descriptor)
     info = loop_info(device)
     if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
         _release(device)
@@ -185,14 +184,11 @@ def attach(image: Image) -> str:
 
 def _opened(image: Image) -> int:
     """A descriptor of the image, for reading and writing; another file of its name is not opened."""
-    image_descriptor = os.open(image["image"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        status = os.fstat(image_descriptor)
+    with kernel.opened(image["image"], os.O_PATH | os.O_NOFOLLOW) as descriptor:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != (image["dev"], image["ino"]):
             raise Refusal(f"{image['image']} became another file just now; nothing was touched")
-        return os.open(f"/proc/self/fd/{image_descriptor}", os.O_RDWR | os.O_CLOEXEC)
-    finally:
-        os.close(image_descriptor)
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR)
 
 
 def attach_briefly(image: int, name: str) -> tuple[str, int]:
@@ -204,8 +200,8 @@ def attach_briefly(image: int, name: str) -> tuple[str, int]:
 
 
 def _configure(image: int) -> tuple[str, int]:
-    device = _free_device()
-    descriptor = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+    device = free_device()
+    descriptor = os.open(device, os.O_RDWR)
     try:
         info = LoopInfo(flags=LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO)
         fcntl.ioctl(descriptor, LOOP_CONFIGURE, _LoopConfig(fd=image, info=info))
@@ -230,23 +226,18 @@ def _try(attach: Callable[[], T], name: str) -> T:
         raise Failure(f"no loop device can be had for {name}: {error.strerror}") from error
 
 
-def _free_device() -> str:
-    control = os.open("/dev/loop-control", os.O_RDWR)
-    try:
+def free_device() -> str:
+    """A loop device that nobody uses just now. Raises OSError."""
+    with kernel.opened(CONTROL, os.O_RDWR) as control:
         return f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
-    finally:
-        os.close(control)
 
 
 def _attach(image: int) -> str:
-    device = _free_device()
-    descriptor = os.open(device, os.O_RDWR)
-    try:
+    device = free_device()
+    with kernel.opened(device, os.O_RDWR) as descriptor:
         fcntl.ioctl(descriptor, LOOP_SET_FD, image)
         with contextlib.suppress(OSError):  # the file may not serve direct I/O, which the caller then finds off
             fcntl.ioctl(descriptor, LOOP_SET_DIRECT_IO, 1)
-    finally:
-        os.close(descriptor)
     return device
 
 
@@ -254,9 +245,9 @@ def detach(image: Image) -> None:
     """Detach every loop device from this image, renew it, and verify that it is detached."""
     for device in devices_of(image):
         _release(device)
-        deadline = time.monotonic() + PATIENCE_S
-        while device in devices_of(image) and time.monotonic() < deadline:  # the kernel detaches it with its last user
-            time.sleep(0.02)
+        for last in kernel.attempts(PATIENCE_S, 0.02):  # the kernel detaches it with its last user
+            if last or device not in devices_of(image):
+                break
         renew(device)
     if devices_of(image):
         raise Failure(
@@ -267,13 +258,11 @@ def detach(image: Image) -> None:
 
 def _release(device: str) -> None:
     """Have the kernel detach a device when its last user is gone, as `losetup --detach` does."""
-    descriptor = os.open(device, os.O_RDONLY)
-    try:
-        fcntl.ioctl(descriptor, LOOP_CLR_FD)
-    except OSError as error:
-        raise Failure(f"{device} cannot be detached: {error.strerror}") from error
-    finally:
-        os.close(descriptor)
+    with kernel.opened(device) as descriptor:
+        try:
+            fcntl.ioctl(descriptor, LOOP_CLR_FD)
+        except OSError as error:
+            raise Failure(f"{device} cannot be detached: {error.strerror}") from error
 
 
 def renew(device: str) -> None:
@@ -283,10 +272,6 @@ def renew(device: str) -> None:
     A device that somebody else has taken meanwhile is left alone.
     """
     number = int(Path(device).name[len("loop") :])
-    control = os.open("/dev/loop-control", os.O_RDWR)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
-            fcntl.ioctl(control, LOOP_CTL_ADD, number)
-    finally:
-        os.close(control)
+    with kernel.opened(CONTROL, os.O_RDWR) as control, contextlib.suppress(OSError):
+        fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
+        fcntl.ioctl(control, LOOP_CTL_ADD, number)

@@ -23,7 +23,7 @@ from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
 from fsage.host.device import capabilities, loops, seekdisk
 from fsage.host.device.model import Model
-from fsage.host.system import mounting, places, settings
+from fsage.host.system import kernel, mounting, places, settings
 from fsage.layouts import machine
 from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
@@ -122,13 +122,10 @@ def read(device: str) -> dict[str, float] | None:
 def server_of(image: str) -> int | None:
     """The process that serves an image, which has locked it; None where none does."""
     try:
-        descriptor = os.open(image, os.O_RDWR | os.O_CLOEXEC)
+        with kernel.opened(image, os.O_RDWR) as descriptor:
+            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     except FileNotFoundError:
         return None
-    try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    finally:
-        os.close(descriptor)
     kind, _, _, _, pid = FLOCK.unpack(answer)
     if kind == fcntl.F_UNLCK:
         return None

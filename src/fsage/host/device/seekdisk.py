@@ -29,13 +29,12 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from ctypes import c_int64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
 from fsage.base import in_words
-from fsage.host.system import libc, namespace
+from fsage.host.system import kernel, namespace
 from fsage.host.system.mounting import let_go, mount_call
 
 MAJOR = 7
@@ -90,7 +89,7 @@ OPEN_OUT = struct.Struct("<QIi")  # fh open_flags backing_id
 RW_IN = struct.Struct("<QQIIQII")  # fh offset size flags lock_owner flags padding
 WRITE_OUT = struct.Struct("<II")  # size padding
 FALLOCATE_IN = struct.Struct("<QQQII")  # fh offset length mode padding
-GIVE_BACK = 1 | 2  # fallocate(2): FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
+GIVE_BACK = kernel.KEEP_SIZE | kernel.PUNCH_HOLE
 STATFS_OUT = struct.Struct("<QQQQQIIII24x")  # blocks bfree bavail files ffree bsize namelen frsize padding
 
 
@@ -246,8 +245,7 @@ class Disk:
         _, offset, length, mode, _ = FALLOCATE_IN.unpack_from(body)
         if mode != GIVE_BACK:
             raise OSError(errno.EOPNOTSUPP, "not offered")
-        if libc.library.fallocate(self.backing, mode, c_int64(offset), c_int64(length)):
-            raise libc.error()
+        kernel.allocate(self.backing, mode, offset, length)
         return b""
 
     def read(self, node: int, body: memoryview) -> Buffer:
@@ -292,9 +290,9 @@ def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None], k
     with contextlib.suppress(PermissionError):  # a container may keep it from us
         os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
     # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
-    libc.library.prctl(libc.PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    kernel.library.prctl(kernel.PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
     # Memory that we need must not be made free by writing to ourselves.
-    libc.library.prctl(libc.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
+    kernel.library.prctl(kernel.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
     mounted()
     disk.serve(device)
     os.close(device)

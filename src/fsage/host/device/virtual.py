@@ -20,7 +20,7 @@ from fsage.base import Failure, Json, in_words
 from fsage.host.device import loops, seekdisk
 from fsage.host.device.model import Model
 from fsage.host.device.seek import point_of
-from fsage.host.system import libc, mounting, places
+from fsage.host.system import kernel, mounting, places
 from fsage.layouts import machine
 from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
@@ -63,7 +63,7 @@ class GuestDisk(seekdisk.Disk):
         size = len(content)
         pages = _pages(offset, size)
         whole = offset % seekdisk.PAGE_BYTES == size % seekdisk.PAGE_BYTES == 0
-        if whole and not libc.library.memcmp(_at(content), _at(self.zeros), c_size_t(size)):
+        if whole and not kernel.library.memcmp(_at(content), _at(self.zeros), c_size_t(size)):
             self.noted[pages] = b"\1" * (pages.stop - pages.start)
             return size
         self._write_noted(pages)
@@ -80,7 +80,7 @@ class GuestDisk(seekdisk.Disk):
 
     def _let_go(self, offset: int, size: int) -> None:
         """Keep the guest's memory for the file system that is measured: it would lose what it has read."""
-        libc.library.sync_file_range(self.backing, c_int64(offset), c_int64(size), WRITE_OUT_NOW)
+        kernel.library.sync_file_range(self.backing, c_int64(offset), c_int64(size), WRITE_OUT_NOW)
         os.posix_fadvise(self.backing, offset, size, os.POSIX_FADV_DONTNEED)
 
 

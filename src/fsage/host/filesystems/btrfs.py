@@ -52,12 +52,12 @@ class Btrfs(FileSystem, facts.Btrfs):
     def allocator_counts(self, device: str) -> dict[str, int]:
         """Its commits, and the bytes of data and metadata in use: btrfs counts no search of its allocator."""
         (place,) = Path("/sys/fs/btrfs").glob(f"*/devices/{Path(device).name}")
-        commits = (place.parents[1] / "commit_stats").read_text(encoding="ascii").splitlines()
+        commits = (place.parents[1] / "commit_stats").read_text().splitlines()
         counts = {name: int(value) for name, value in map(str.split, commits) if name in ("commits", "total_commit_ms")}
         for kind in ("data", "metadata"):
             allocation = place.parents[1] / "allocation" / kind
             for name in ("bytes_used", "disk_total"):
-                counts[f"{kind}_{name}"] = int((allocation / name).read_text(encoding="ascii"))
+                counts[f"{kind}_{name}"] = int((allocation / name).read_text())
         return counts
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:

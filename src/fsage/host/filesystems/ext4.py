@@ -70,7 +70,7 @@ class MoveExtents(Mover):
 
 def _is_large(device: str) -> bool:
     """Whether it has more groups than are read after each mount."""
-    sectors = int((Path("/sys/class/block") / Path(device).name / "size").read_text(encoding="ascii"))
+    sectors = int((Path("/sys/class/block") / Path(device).name / "size").read_text())
     return sectors * 512 > LOADED_GROUPS * GROUP_BYTES
 
 
@@ -146,7 +146,7 @@ class Ext4(FileSystem, facts.Ext4):
         A large one has too many: 180,000 take 5 to 47 s. There the allocator begins with none (`still_option`).
         """
         with contextlib.suppress(FileNotFoundError):
-            _sysfs(device, "mb_stats").write_text("1", encoding="ascii")
+            _sysfs(device, "mb_stats").write_text("1")
         if warm is False:
             return
         if warm or not _is_large(device):
@@ -158,7 +158,7 @@ class Ext4(FileSystem, facts.Ext4):
         path = Path("/proc/fs/ext4") / Path(device).name / "mb_stats"
         counts = dict[str, int]()
         criterion = ""
-        for line in path.read_text(encoding="ascii").splitlines()[1:]:
+        for line in path.read_text().splitlines()[1:]:
             name, _, value = line.strip().partition(": ")
             if name.startswith("mb stats collection turned off"):
                 raise Failure(f"{path} does not count: 1 could not be written to {_sysfs(device, 'mb_stats')}")

@@ -14,12 +14,12 @@ import fcntl
 import os
 import re
 import struct
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.base import Failure, Json
 from fsage.host.stores.filesystem import FileSystem, Mover, Preallocation, Range
+from fsage.host.system import kernel
 from fsage.layouts.geometry import XfsGeometry
 from fsage.model import filesystems as facts
 
@@ -92,13 +92,14 @@ class ExtentSize(Preallocation):
             flags = flags | FS_XFLAG_EXTSZINHERIT
         else:
             flags = flags & ~FS_XFLAG_EXTSZINHERIT
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, FSXATTR.pack(flags, size_bytes, extents, project, cow))
-        except OSError as error:
-            raise Failure(f"{directory}: an extent size hint of {size_bytes} was refused ({error.strerror})") from error
-        finally:
-            os.close(descriptor)
+        call = FSXATTR.pack(flags, size_bytes, extents, project, cow)
+        with kernel.opened_folder(directory) as descriptor:
+            try:
+                fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, call)
+            except OSError as error:
+                raise Failure(
+                    f"{directory}: an extent size hint of {size_bytes} was refused ({error.strerror})"
+                ) from error
         hint = self.size_at(directory)
         if hint != size_bytes:
             raise Failure(f"{directory}: requested an extent size hint of {size_bytes} bytes, reads back {hint}")
@@ -164,26 +165,27 @@ class Xfs(FileSystem, facts.Xfs):
         files in the background, with or without a sync. statfs(2) starts that without waiting for it. It has ended when
         the free space does not change for five looks.
         """
-        descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            with contextlib.suppress(PermissionError):  # a user's: a remount frees them, and the next look notices
-                fcntl.ioctl(descriptor, XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS.pack(1, SYNC))
-        finally:
-            os.close(descriptor)
-        deadline = time.monotonic() + FREES_PATIENCE_S
+        # A user may not: a remount frees them, and the next look notices.
+        with kernel.opened_folder(mount) as descriptor, contextlib.suppress(PermissionError):
+            fcntl.ioctl(descriptor, XFS_IOC_FREE_EOFBLOCKS, EOFBLOCKS.pack(1, SYNC))
         still = 0
         free = -1
-        while still < 5:
+        for last in kernel.attempts(FREES_PATIENCE_S, 0.002):
             now = os.statvfs(mount).f_bfree
-            still, free = (still + 1, free) if now == free else (0, now)
-            if time.monotonic() > deadline:
+            if now == free:
+                still += 1
+            else:
+                still = 0
+            free = now
+            if still == 5:
+                return
+            if last:
                 raise Failure(f"{mount}: space is still being freed after {FREES_PATIENCE_S} s ({now} blocks free)")
-            time.sleep(0.002)
 
     def allocator_counts(self, device: str) -> dict[str, int]:
         """What XFS has of its trees of free extents and of files' maps (Documentation/admin-guide/xfs.rst, `stats`)."""
         path = Path("/sys/fs/xfs") / Path(device).name / "stats/stats"
-        lines = {line.split()[0]: line.split()[1:] for line in path.read_text(encoding="ascii").splitlines()}
+        lines = {line.split()[0]: line.split()[1:] for line in path.read_text().splitlines()}
         trees = {f"{tree}_{name}": (key, at) for key, tree in TREES.items() for at, name in enumerate(OF_TREE)}
         extents = {f"{name}": ("extent_alloc", at) for at, name in enumerate(OF_EXTENTS)}
         return {name: int(lines[key][at]) for name, (key, at) in {**extents, **trees}.items() if key in lines}
@@ -193,21 +195,19 @@ class Xfs(FileSystem, facts.Xfs):
 
         These trees keep some blocks after many extents were freed, and statfs(2) leaves them out.
         """
-        descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
         free = 0
         number = 0
-        try:
-            while True:
-                group = fcntl.ioctl(descriptor, XFS_IOC_AG_GEOMETRY, AG_GEOMETRY.pack(number, 0))
-                free = free + AG_GEOMETRY.unpack(group)[1]
-                number = number + 1
-        except OSError as error:
-            if not number:  # before Linux 5.2
-                return f"{space.f_bfree}|"
-            if error.errno != errno.EINVAL:  # there is no group of this number
-                raise
-        finally:
-            os.close(descriptor)
+        with kernel.opened_folder(mount) as descriptor:
+            try:
+                while True:
+                    group = fcntl.ioctl(descriptor, XFS_IOC_AG_GEOMETRY, AG_GEOMETRY.pack(number, 0))
+                    free += AG_GEOMETRY.unpack(group)[1]
+                    number += 1
+            except OSError as error:
+                if not number:  # before Linux 5.2
+                    return f"{space.f_bfree}|"
+                if error.errno != errno.EINVAL:  # there is no group of this number
+                    raise
         return f"{free}|"
 
     def temporaries(self, path: Path) -> list[str]:
@@ -216,11 +216,8 @@ class Xfs(FileSystem, facts.Xfs):
 
 
 def _attributes(directory: Path) -> tuple[int, ...]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with kernel.opened_folder(directory) as descriptor:
         return FSXATTR.unpack(fcntl.ioctl(descriptor, FS_IOC_FSGETXATTR, bytes(FSXATTR.size)))
-    finally:
-        os.close(descriptor)
 
 
 FILESYSTEM = Xfs()

@@ -25,7 +25,7 @@ from fsage.host.guests.target import UUID, GuestTarget
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
-from fsage.host.system import libc, library, mounting, places
+from fsage.host.system import kernel, library, mounting, places, space
 from fsage.host.system.files import read_json, write_json
 from fsage.host.verbs import checks, count
 from fsage.layouts import fiemap
@@ -79,7 +79,7 @@ class Guest:
     def end(self) -> None:
         """Halt the guest."""
         os.sync()
-        libc.library.reboot(POWER_OFF)
+        kernel.library.reboot(POWER_OFF)
 
 
 def tried(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:
@@ -121,7 +121,7 @@ def built(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Json:
     verify([point], done, target.capacity_bytes, notes)
     return {
         "capacity_bytes": target.capacity_bytes,
-        "free_bytes": _free(point),
+        "free_bytes": space.unused_bytes(point),
         "digest": _digest(point),
         "agree_share": notes.get("replica", {}).get("agree_share"),
     }
@@ -135,15 +135,10 @@ def _target(name: str, device: str, point: Path, kind: type[GuestTarget]) -> Loo
     declared = {"name": "guest", "kind": kind.kind, "filesystem": name, "home": str(point.parent)}
     spec: Spec = {**declaration.complete(declared), "sparse": False}
     store: ClaimedStore = {"mount": str(point), "filesystem": name, "uuids": [UUID]}
-    claim = {"stores": [store], "filesystem_state_known": True, "capacity_bytes": _free(point)}
+    claim = {"stores": [store], "filesystem_state_known": True, "capacity_bytes": space.unused_bytes(point)}
     target = Loop(spec, cast(Claim, claim))
     target.devices = [device]
     return target
-
-
-def _free(point: Path) -> int:
-    status = os.statvfs(point)
-    return status.f_bfree * status.f_frsize
 
 
 def _in_pieces(point: Path, extents: int, by_writing: bool) -> None:
@@ -160,7 +155,7 @@ def _in_pieces(point: Path, extents: int, by_writing: bool) -> None:
             os.posix_fallocate(own, 0, (2 * extents - 1) * BLOCK_BYTES)
             os.fsync(own)
             for number in reversed(range(1, extents)):
-                files.allocate(own, COLLAPSE, (2 * number - 1) * BLOCK_BYTES, BLOCK_BYTES)
+                kernel.allocate(own, COLLAPSE, (2 * number - 1) * BLOCK_BYTES, BLOCK_BYTES)
         except OSError as why:
             if why.errno != errno.EOPNOTSUPP:
                 raise

@@ -21,7 +21,7 @@ from fsage.base import Failure, Refusal
 from fsage.base.shell import run
 from fsage.host.device import below, cgroups, iocost, loops, seek
 from fsage.host.instruments import trace
-from fsage.host.system import files, settings
+from fsage.host.system import files, kernel, settings
 from fsage.host.targets.target import Target
 from fsage.model.request import Group, IoGroups
 
@@ -63,17 +63,17 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
 
 def counted(target: Target, group: Path) -> Counted:
     """What a group has read so far. Raises Failure where the group has vanished."""
-    numbers = set(map(iocost.number_of, target.devices))
+    numbers = set(map(kernel.number_of, target.devices))
     read_bytes = ios = cost_us = 0
     try:
         if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():
             left = []
             for name in ("io_service_bytes", "io_serviced"):
-                text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text(encoding="ascii")
+                text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text()
                 lines = [line.split() for line in text.splitlines()]
                 left.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
             return Counted(left[0], left[1], 0)
-        for line in (group / "io.stat").read_text(encoding="ascii").splitlines():
+        for line in (group / "io.stat").read_text().splitlines():
             number, *pairs = line.split()
             if number in numbers:
                 values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
@@ -129,7 +129,7 @@ def put_scheduler(target: Target, name: str) -> None:
         entry = {"kind": "scheduler", "device": device, "before": _scheduler_now(path), "disk": loop}
         favours = _favours(path)
         if favours.exists():
-            entry["low_latency"] = favours.read_text(encoding="ascii").strip()
+            entry["low_latency"] = favours.read_text().strip()
         if entry["before"] != name or entry.get("low_latency", "0") != "0":
             settings.note_change(settings.journal_of(target.home), entry)
             _set_scheduler(path, name)
@@ -165,16 +165,16 @@ def _set_scheduler(path: Path, name: str) -> None:
     except Refusal as why:
         raise Failure(str(why)) from why
     if _scheduler_now(path) != name:
-        raise Failure(f"{path} reads {path.read_text(encoding='ascii').strip()!r} after {name!r} was written to it")
+        raise Failure(f"{path} reads {path.read_text().strip()!r} after {name!r} was written to it")
 
 
 def _schedulers_offered(path: Path) -> list[str]:
-    return [word.strip("[]") for word in path.read_text(encoding="ascii").split()]
+    return [word.strip("[]") for word in path.read_text().split()]
 
 
 def _scheduler_now(path: Path) -> str:
     """`none [bfq] kyber` -> bfq."""
-    return next(word.strip("[]") for word in path.read_text(encoding="ascii").split() if word.startswith("["))
+    return next(word.strip("[]") for word in path.read_text().split() if word.startswith("["))
 
 
 OF_A_CELL = ("cost", "scheduler", "v1_group")

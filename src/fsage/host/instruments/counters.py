@@ -17,6 +17,7 @@ from typing import NamedTuple
 from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.stores import filesystems
+from fsage.host.system import kernel
 from fsage.model.request import Cell, Phase
 
 SECTOR_BYTES = 512
@@ -103,14 +104,12 @@ def _difference(before: Json | str, now: Json | str) -> Json:
 
 def of_device(device: str) -> Json:
     """What a block device has done since it is there."""
-    number = os.stat(device).st_rdev
-    text = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat").read_text(encoding="ascii")
-    words = list(map(int, text.split()))
+    words = list(map(int, (kernel.folder_of(kernel.number_of(device)) / "stat").read_text().split()))
     return {name: words[at] * (SECTOR_BYTES if name.endswith("bytes") else 1) for name, at in OF_DEVICE.items()}
 
 
 def _of_machine() -> Json:
-    words = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()[1:]
+    words = Path("/proc/stat").read_text().partition("\n")[0].split()[1:]
     ticks = os.sysconf("SC_CLK_TCK")
     return {name: int(words[at]) / ticks for name, at in OF_MACHINE.items()}
 
@@ -118,9 +117,9 @@ def _of_machine() -> Json:
 def _threads() -> dict[int, tuple[str, int]] | str:
     """Name and nanoseconds of each kernel thread: what the kernel does beside the calls of processes."""
     try:
-        if Path("/proc/2/comm").read_text(encoding="ascii") != "kthreadd\n":
+        if Path("/proc/2/comm").read_text() != "kthreadd\n":
             return "kernel threads cannot be seen from a process namespace of its own"
-        pids = Path("/proc/2/task/2/children").read_text(encoding="ascii").split()
+        pids = Path("/proc/2/task/2/children").read_text().split()
     except OSError as why:
         return f"kernel threads cannot be listed: {in_words(why)}"
     threads = {}

@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 from fsage.base import Failure, Json, in_words
 from fsage.host.remote.connection import ask_all
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.system import interruption
+from fsage.host.system import commands
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import OtherHost, Target
@@ -258,7 +258,7 @@ class Instruments:
 
     def _alive(self, waiting: Instrument) -> None:
         """Raise where a wait must end."""
-        interruption.check()
+        commands.check_interrupted()
         self.check_alive()
         for instrument in self.each:
             if instrument is not waiting:
@@ -269,7 +269,7 @@ class Instruments:
 
         Raises Stopped where the work must end.
         """
-        interruption.check()
+        commands.check_interrupted()
         if time.monotonic() - self.checked < CHECK_EVERY_S:
             return
         with self.lock:  # the other threads wait too
@@ -295,7 +295,7 @@ class Instruments:
         except Stopped as why:
             raise Stopped(f"{what} was stopped: {why}") from None
         finally:
-            target.pace.pause = interruption.check
+            target.pace.pause = commands.check_interrupted
 
     def close(self) -> None:
         """Close each."""

@@ -5,7 +5,6 @@ What is under way when the hours end is ended, and counts as not done.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import cast
 from fsage.base import Failure
 from fsage.host.instruments.instrument import Instrument, Stopped, Visit
 from fsage.host.structure.quota import Quota
-from fsage.host.system import interruption
+from fsage.host.system import commands, space
 from fsage.host.targets import budget
 from fsage.model import limits
 from fsage.model.observation import PhaseResult
@@ -46,8 +45,7 @@ class Limits(Instrument):
             except Failure as why:
                 return str(why)
             return None
-        stores = list(map(os.statvfs, self.target.mounts))
-        left_bytes = sum(store.f_bavail * store.f_frsize for store in stores)
+        left_bytes = sum(map(space.usable_bytes, self.target.mounts))
         if wanted_bytes <= left_bytes:
             return None
         return (
@@ -67,7 +65,7 @@ class Limits(Instrument):
             self.limits, result.get("stdout", ""), result.get("wall_s", 0.0), len(self.hosts.client_names)
         )
         while time.monotonic() < rested:
-            interruption.check()
+            commands.check_interrupted()
             self.check()
             time.sleep(min(0.1, max(0.0, rested - time.monotonic())))
         return None

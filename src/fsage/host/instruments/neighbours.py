@@ -24,7 +24,7 @@ from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
 from fsage.host.instruments.looks import FILE_BYTES
 from fsage.host.lustre import servers as of_servers
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.system import files, interruption, places
+from fsage.host.system import commands, files, places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import claims, directories
 from fsage.host.targets.kinds import Servers
@@ -232,7 +232,7 @@ class Neighbours(Instrument):
         quiet: list[Json] = []
         for _ in range(QUIET):
             time.sleep(QUIET_EVERY_S)
-            quiet.append(self.looks.once(interruption.check))
+            quiet.append(self.looks.once(commands.check_interrupted))
             why = quiet[-1].get("failed")
             if why:
                 raise Failure(f"stop_if: the probe {self.looks.folder}: {why}")

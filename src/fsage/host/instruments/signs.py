@@ -19,7 +19,7 @@ from fsage.host.instruments.instrument import Instrument
 from fsage.host.lustre import lctl
 from fsage.host.lustre.clients import fsname_of, instance_of
 from fsage.host.remote.connection import Lost, answers_of
-from fsage.host.system import kernel_log
+from fsage.host.system import kernel, kernel_log
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import machine
 from fsage.layouts.machine import Mount
@@ -112,10 +112,10 @@ class Stalls:
     """
 
     def __init__(self, target: Target) -> None:
-        numbers = {os.stat(device).st_rdev for device in target.devices} or {
-            os.stat(mount).st_dev for mount in target.mounts
-        }
-        places = [Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}") for number in numbers]
+        numbers = set(map(kernel.number_of, target.devices))
+        if not numbers:
+            numbers = {kernel.shown_number(os.stat(mount).st_dev) for mount in target.mounts}
+        places = list(map(kernel.folder_of, numbers))
         self.stats = [place.resolve() / "stat" for place in places if place.exists()]
         self.completed: dict[Path, tuple[int, float]] = {}
         self.looked = 0.0
@@ -129,7 +129,7 @@ class Stalls:
         self.looked = now
         for path in self.stats:
             with contextlib.suppress(OSError, IndexError):  # the device is gone: then its requests fail
-                fields = list(map(int, path.read_text(encoding="ascii").split()))
+                fields = list(map(int, path.read_text().split()))
                 completed = sum(fields[place] for place in COMPLETED if place < len(fields))
                 last, since = self.completed.get(path, (-1, now))
                 if completed != last or not fields[IN_FLIGHT]:

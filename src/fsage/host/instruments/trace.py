@@ -6,7 +6,6 @@ Where that cannot be had, blktrace, which notes the same event. Some kernels ref
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from fsage.base import Failure, Json, in_words
 from fsage.host.instruments.instrument import Around, Instrument
-from fsage.host.system import libc, mounting, places, settings
+from fsage.host.system import kernel, mounting, places, settings
 from fsage.host.targets.target import Target
 from fsage.layouts import machine
 from fsage.model.request import Cell, Phase
@@ -89,9 +88,8 @@ def _stays(mount: machine.Mount) -> bool:
 @contextmanager
 def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
     """By the kernel's own event; the instance is journalled, for a killed agent leaves it."""
-    number = os.stat(device).st_rdev
-    major = os.major(number)
-    minor = os.minor(number)
+    number = kernel.number_of(device)
+    major, minor = map(int, number.split(":"))
     noted = settings.journal_of(target.home)
     for left in [entry for entry in settings.journal_entries(noted) if entry["kind"] == "trace"]:
         end(left)
@@ -118,7 +116,7 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
         with open(instance / "trace", encoding="utf-8", errors="replace") as lines:
             requests = [(round(seconds - began, 6), *rest) for seconds, *rest in requests_in(lines)]
         lost = sum(lost_in(stats.read_text()) for stats in instance.glob("per_cpu/cpu*/stats"))
-        seen.update(_kept(f"tracefs {EVENT}", f"{major}:{minor}", requests, lost))
+        seen.update(_kept(f"tracefs {EVENT}", number, requests, lost))
     finally:
         end(entry)
         settings.strike_change(noted, entry)
@@ -129,7 +127,6 @@ def _blktrace(target: Target, device: str, seen: Json) -> Iterator[None]:
     """By the program, which counts its time from its own beginning."""
     if not (shutil.which("blktrace") and shutil.which("blkparse")):
         raise Failure("no such program")
-    number = os.stat(device).st_rdev
     folder = target.home / "blktrace"
     places.make(folder)
     try:
@@ -159,7 +156,7 @@ def _blktrace(target: Target, device: str, seen: Json) -> Iterator[None]:
         parse = ["blkparse", "-q", "-D", str(folder), "-i", "trace", "-a", "issue", "-f", BLKPARSE]
         text = subprocess.run(parse, capture_output=True, text=True, check=False, errors="replace").stdout
         requests = [(round(seconds - waited, 6), *rest) for seconds, *rest in requests_of_blkparse(text.splitlines())]
-        seen.update(_kept("blktrace", f"{os.major(number)}:{os.minor(number)}", requests, lost))
+        seen.update(_kept("blktrace", kernel.number_of(device), requests, lost))
     finally:
         places.remove(folder)
 
@@ -219,7 +216,7 @@ def end(entry: settings.Entry) -> str:
 
 def _interrupted_with_parent() -> None:
     """Have blktrace end by itself when the agent is killed: it leaves the device's tracing on otherwise."""
-    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGINT)
+    kernel.library.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 UNDO = {"trace": end}

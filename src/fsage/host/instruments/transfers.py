@@ -17,7 +17,7 @@ from fsage.base import MIB, Json
 from fsage.host.device import loops
 from fsage.host.instruments.counters import of_device
 from fsage.host.instruments.instrument import Instrument
-from fsage.host.system import caches
+from fsage.host.system import caches, kernel
 from fsage.model.request import NAMES, TRANSFER
 
 
@@ -29,7 +29,8 @@ class Transfers(Instrument):
     def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
         said.update(bytes=0, seconds=0.0)
         path = self.target.mounts[0] / "measured" / task["file"]
-        with opened(path, task["reads"]) as descriptor, clocked(self.target.devices[0], said):
+        flags = os.O_RDONLY if task["reads"] else os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with kernel.opened(path, flags | os.O_DIRECT) as descriptor, clocked(self.target.devices[0], said):
             for size in moved(descriptor, task):
                 check_alive()
                 said["bytes"] += size
@@ -78,16 +79,6 @@ def clocked(device: str, said: Json) -> Iterator[None]:
     yield
     said["seconds"] = time.monotonic() - began
     said["device"] = {name: count - before[name] for name, count in of_device(device).items()}
-
-
-@contextlib.contextmanager
-def opened(path: Path, reads: bool) -> Iterator[int]:
-    """A file past the cache: one that is there, or a new one. Raises OSError."""
-    descriptor = os.open(path, os.O_DIRECT | (os.O_RDONLY if reads else os.O_WRONLY | os.O_CREAT | os.O_EXCL), 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def moved(descriptor: int, task: Json) -> Iterator[int]:

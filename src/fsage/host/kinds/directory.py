@@ -176,8 +176,7 @@ class Directory(Target, facts.Directory):
         return Shared(self.mounts[0], self.capacity_bytes)
 
     def free(self, mount: Path) -> Free:
-        stat = os.statvfs(mount)  # others write here too, so no count repeats exactly
-        return Free(stat.f_bfree * stat.f_frsize)
+        return Free(space.unused_bytes(mount))  # others write here too, so no count repeats exactly
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         return Store(self.filesystem, {}, {}, without(OF_DEVICE, self.why_no_free_space))

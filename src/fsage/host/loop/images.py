@@ -24,7 +24,7 @@ from fsage.host import claiming
 from fsage.host.device import below, capabilities, loops, seek
 from fsage.host.device.loops import CLEAR
 from fsage.host.stores import filesystems
-from fsage.host.system import files, places, space
+from fsage.host.system import files, kernel, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result
 from fsage.model import declaration
@@ -39,24 +39,20 @@ WRITERS = 8  # half again as fast as four that write 16 MiB at a time
 
 def allocate(path: str, size_bytes: int, sparse: bool = False) -> Made:
     """Make a file that has all its blocks, or one that is all holes."""
-    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
-    try:
+    with kernel.closing(places.file(path, os.O_RDWR | os.O_CREAT)) as descriptor:
         nocow = _stop_copying(descriptor)
         if sparse:
             os.ftruncate(descriptor, size_bytes)
         else:
             os.posix_fallocate(descriptor, 0, size_bytes)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     files.sync_dir(Path(path).parent)
     return {**(loops.identity(path) or {}), "nocow": nocow}
 
 
 def fill(path: str, size_bytes: int) -> None:
     """Write each block of an image, or of its device, once."""
-    descriptor = places.file(path, os.O_WRONLY | os.O_DIRECT)
-    try:
+    with kernel.closing(places.file(path, os.O_WRONLY | os.O_DIRECT)) as descriptor:
         with mmap.mmap(-1, STEP_BYTES) as zeros, memoryview(zeros) as view, ThreadPoolExecutor(WRITERS) as writers:
 
             def write(begin: int) -> None:
@@ -67,8 +63,6 @@ def fill(path: str, size_bytes: int) -> None:
             for _ in writers.map(write, range(0, size_bytes, STEP_BYTES)):
                 pass
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _stop_copying(descriptor: int) -> bool:

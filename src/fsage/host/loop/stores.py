@@ -13,11 +13,9 @@ from pathlib import Path
 from fsage.base import Failure, Json, Refusal
 from fsage.host.device import below, capabilities, loops
 from fsage.host.lustre import preallocation
-from fsage.host.stores import filesystems, metadata_image
+from fsage.host.stores import copies, filesystems
 from fsage.host.stores.filesystem import FileSystem, Range
-from fsage.host.structure import files
-from fsage.host.system import caches, mounting, places
-from fsage.host.system.sparse_files import clone
+from fsage.host.system import caches, kernel, mounting, places
 from fsage.host.targets import claims
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
@@ -246,14 +244,14 @@ class Stores(Target, facts.Loop):
         filesystem = self.spec["filesystem"]
         device_bytes = store["image_id"]["bytes"]
         beside = self.home / "restore"
-        with metadata_image.restored(filesystem, image, digest, beside, store["uuids"][-1], device_bytes) as raw:
+        with copies.restored(filesystem, image, digest, beside, store["uuids"][-1], device_bytes) as raw:
             size_bytes = raw.stat().st_size
             check_lease()
             self.save()
             mounting.unmount(point)
             mounting.refuse_if_in_use(device)
             mounting.wipe(device)
-            written = metadata_image.write(raw, device)
+            written = copies.write(raw, device)
         filesystems.mount(filesystem, device, point, self._options())
         filesystems.verify(filesystem, device, store["uuids"][-1], point)
         taken = sorted({".fsage", "filler", "measured"} & set(os.listdir(point)))
@@ -295,7 +293,7 @@ class Stores(Target, facts.Loop):
             store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
             self.save()
             given = fiemap.extents(image)
-            clone(path, image)
+            copies.clone(path, image)
             _give(image, given)
         caches.give_up(Path(self.model.disk(store)["image"]))
         caches.drop_device(device)
@@ -321,10 +319,7 @@ def _give(image: Path, given: Iterable[Extent]) -> None:
     mkfs gives the journal its blocks without writing them, and a reflink copies only what was written. In a journal of
     holes each cell would be given other blocks, because the kernel continues it where the mount before ended.
     """
-    descriptor = os.open(image, os.O_RDWR | os.O_NOFOLLOW)
-    try:
+    with kernel.opened(image, os.O_RDWR | os.O_NOFOLLOW) as descriptor:
         for extent in given:
-            files.allocate(descriptor, files.KEEP_SIZE, extent.logical, extent.length)
+            kernel.allocate(descriptor, kernel.KEEP_SIZE, extent.logical, extent.length)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

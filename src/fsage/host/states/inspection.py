@@ -26,7 +26,7 @@ from fsage.host.instruments import cleanup
 from fsage.host.lustre import space
 from fsage.host.stores import filesystems
 from fsage.host.structure import fillers
-from fsage.host.system import caches, places
+from fsage.host.system import caches, kernel, places
 from fsage.host.targets import claims
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
@@ -218,10 +218,9 @@ def _on_device(target: Target, path: Path, pieces: list[Extent]) -> list[Extent]
 
 def _device_bytes(path: Path) -> int:
     """Size of the block device below a file, or of its file system where sysfs knows no such device (btrfs)."""
-    number = os.stat(path).st_dev
+    number = kernel.shown_number(os.stat(path).st_dev)
     try:
-        sectors = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/size").read_text(encoding="ascii")
-        return int(sectors) * 512
+        return int((kernel.folder_of(number) / "size").read_text()) * 512
     except OSError:
         store = os.statvfs(path)
         return store.f_blocks * store.f_frsize

@@ -61,7 +61,7 @@ def like(name: str | None) -> FileSystem | None:
 
 def is_known_here(name: str) -> bool:
     """Whether this machine's kernel has it, or a module of it."""
-    with open("/proc/filesystems", encoding="ascii") as table:
+    with open("/proc/filesystems") as table:
         if any(line.split()[-1] == name for line in table):
             return True
     probe = ["modprobe", "--dry-run", "--quiet", name]

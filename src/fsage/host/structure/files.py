@@ -8,14 +8,11 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Sequence
-from ctypes import c_int64
 from pathlib import Path
 
-from fsage.host.system import libc, places
+from fsage.host.system import kernel, places
 from fsage.model.structure import SHARD, Method, folder_of
 
-KEEP_SIZE = 1
-PUNCH_HOLE = 2  # fallocate(2)
 WRITE_BYTES = 1 << 20
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
@@ -54,21 +51,12 @@ def remove_others(mount: Path) -> None:
 
 def append(path: Path, content: memoryview, flush: bool) -> None:
     """Append to a file through the cache; `flush`: it reaches the device at once. Raises OSError."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    try:
+    with kernel.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW) as descriptor:
         done = 0
         while done < len(content):
             done += os.write(descriptor, content[done:])
         if flush:
             os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def allocate(descriptor: int, mode: int, offset: int, size: int) -> None:
-    """fallocate(2) with a mode, which Python's os module lacks. Raises OSError."""
-    if libc.library.fallocate(descriptor, mode, c_int64(offset), c_int64(size)):
-        raise libc.error()
 
 
 def in_turns(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from fsage.base import Failure
 from fsage.host.structure import files
+from fsage.host.system import kernel
 from fsage.host.targets.target import Target
 from fsage.model import filesystems
 from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, path_of
@@ -133,7 +134,7 @@ class Quota:
         """Reserve blocks for an open file beyond its end; its size stays."""
         self.filesystem.refuse_reserving(path)
         with self._taken(size, path):
-            files.allocate(descriptor, files.KEEP_SIZE, 0, size)
+            kernel.allocate(descriptor, kernel.KEEP_SIZE, 0, size)
 
     def copy(self, source: Path, path: Path, whole: bool) -> None:
         """Copy a file; `whole`: its blocks are allocated before, contiguous, and the same each time."""
@@ -158,7 +159,7 @@ class Quota:
 
     def punch(self, descriptor: int, offset: int, size: int) -> None:
         """Free the blocks of a part of an open file; its size stays. Raises OSError."""
-        files.allocate(descriptor, files.KEEP_SIZE | files.PUNCH_HOLE, offset, size)
+        kernel.allocate(descriptor, kernel.KEEP_SIZE | kernel.PUNCH_HOLE, offset, size)
 
     def note(self, path: Path, content: bytes) -> None:
         """Write a small file."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.base import Failure, Json
-from fsage.host.system import libc, privilege
+from fsage.host.system import kernel, privilege
 from fsage.model.caches import COLD, KEPT, UNASKED, WARM
 
 if TYPE_CHECKING:
@@ -56,12 +56,9 @@ class _How(ctypes.Structure):
 
 def flush(mount: Path) -> None:
     """Write out all that is dirty on one file system (syncfs(2)). Raises OSError."""
-    fd = os.open(mount, os.O_RDONLY)
-    try:
-        if libc.library.syncfs(fd):
+    with kernel.opened(mount) as descriptor:
+        if kernel.library.syncfs(descriptor):
             raise OSError(ctypes.get_errno(), "syncfs failed", str(mount))
-    finally:
-        os.close(fd)
 
 
 def drop(files: list[Path]) -> Dropped:
@@ -109,13 +106,12 @@ def drop_names(files: list[Path]) -> Left:
         if files:
             return {**left_of(files), "metadata": KEPT}
         return left_of(files)
-    deadline = time.monotonic() + NAMES_PATIENCE_S
-    while True:
+    for last in kernel.attempts(NAMES_PATIENCE_S, NAMES_PAUSE_S):
         drop_all_pages()
         left = left_of(files)
-        if not left["cached_names"] or time.monotonic() > deadline:
-            return left
-        time.sleep(NAMES_PAUSE_S)
+        if last or not left["cached_names"]:
+            break
+    return left
 
 
 def left_of(files: list[Path]) -> Left:
@@ -146,7 +142,7 @@ def known(files: list[Path]) -> list[Path] | None:
     how = _How(os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, RESOLVE_CACHED)
     names = []
     for path in files:
-        descriptor = libc.library.syscall(
+        descriptor = kernel.library.syscall(
             SYS_OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
         )
         if descriptor >= 0:
@@ -164,11 +160,8 @@ def drop_device(device: str) -> None:
 
     ext4 keeps inode tables and directories there. An unmount drops them only where nobody else has the device open.
     """
-    descriptor = os.open(device, os.O_RDONLY)
-    try:
+    with kernel.opened(device) as descriptor:
         fcntl.ioctl(descriptor, BLKFLSBUF)
-    finally:
-        os.close(descriptor)
 
 
 def give_up(path: Path) -> None:
@@ -176,12 +169,9 @@ def give_up(path: Path) -> None:
 
     Whether the kernel dropped them is not verified: see `cached_pages`.
     """
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)
+    with kernel.opened(path) as descriptor:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def drop_all() -> Json:
@@ -203,7 +193,7 @@ def drop_all() -> Json:
 
 def _drops() -> int:
     """How often this kernel has dropped its page cache since it was booted."""
-    lines = COUNTERS.read_text(encoding="ascii").splitlines()
+    lines = COUNTERS.read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("drop_pagecache "))
 
 
@@ -217,22 +207,21 @@ def bring_in(files: list[Path]) -> None:
 
 def cached_pages(files: list[Path]) -> int:
     """Pages of `files` in the page cache, by cachestat(2), or by mincore(2) where the kernel lacks it."""
-    return sum(map(_cached_pages, files))
+    pages = 0
+    for path in files:
+        with kernel.opened(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            if size:
+                pages += _pages_of(descriptor, size)
+    return pages
 
 
-def _cached_pages(path: Path) -> int:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        size = os.fstat(fd).st_size
-        if not size:
-            return 0
-        stat = _Stat()
-        whole = _Range(0, 0)
-        if libc.library.syscall(SYS_CACHESTAT, fd, ctypes.byref(whole), ctypes.byref(stat), 0) == 0:
-            return stat.nr_cache
-        return _mincore(fd, size)
-    finally:
-        os.close(fd)
+def _pages_of(descriptor: int, size: int) -> int:
+    stat = _Stat()
+    whole = _Range(0, 0)
+    if kernel.library.syscall(SYS_CACHESTAT, descriptor, ctypes.byref(whole), ctypes.byref(stat), 0) == 0:
+        return stat.nr_cache
+    return _mincore(descriptor, size)
 
 
 def _mincore(fd: int, size: int) -> int:
@@ -240,7 +229,7 @@ def _mincore(fd: int, size: int) -> int:
     vector = (ctypes.c_ubyte * pages)()
     with mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view:
         anchor = ctypes.c_char.from_buffer(view)
-        failed = libc.library.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(size), vector)
+        failed = kernel.library.mincore(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(size), vector)
         del anchor
     if failed:
         raise OSError(ctypes.get_errno(), "mincore failed")

@@ -14,21 +14,36 @@ import selectors
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import IO
 
 from fsage.base import Failure, Json, in_words
 from fsage.base.shell import stop
 
+_interrupted = threading.Event()
+
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 60.0
 """So long a command, or what it left, may take to end after it was killed."""
 CHUNK_BYTES = 1 << 16
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """The handler of a signal that ends this process: whatever runs is stopped, in all threads."""
+    _interrupted.set()
+    signal.default_int_handler(number, frame)
+
+
+def check_interrupted() -> None:
+    """Raise Failure where this process was told to end: a thread gets no KeyboardInterrupt, so it asks."""
+    if _interrupted.is_set():
+        raise Failure("it was interrupted")
 
 
 class Command:

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fsage.host.system import libc
+from fsage.host.system import kernel
 
 CLOEXEC = 0x1
 NONBLOCK = 0x2
@@ -105,12 +105,13 @@ class FileWatch:
         self._call(ADD | IGNORE_FOR_GOOD | EVICTABLE, TOLD | ON_CHILD, mount / self.own)
 
     def _call(self, flags: int, mask: int, path: Path) -> None:
-        if libc.library.fanotify_mark(self.descriptor, flags, ctypes.c_uint64(mask), AT_FDCWD, os.fsencode(path)):
-            raise libc.error(str(path))
+        name = os.fsencode(path)
+        code = kernel.library.fanotify_mark(self.descriptor, flags, ctypes.c_uint64(mask), AT_FDCWD, name)
+        kernel.check(code, str(path))
 
     def _marks(self) -> int:
         """File systems with a mark: it goes where somebody unmounts one."""
-        text = Path(f"/proc/self/fdinfo/{self.descriptor}").read_text(encoding="ascii")
+        text = Path(f"/proc/self/fdinfo/{self.descriptor}").read_text()
         return text.count("fanotify sdev:")
 
     def _heard(self) -> bool:
@@ -129,9 +130,9 @@ class FileWatch:
 
 
 def _group() -> int:
-    descriptor: int = libc.library.fanotify_init(CLOEXEC | NONBLOCK | REPORT_FID | REPORT_DIR_NAME, os.O_RDONLY)
+    descriptor: int = kernel.library.fanotify_init(CLOEXEC | NONBLOCK | REPORT_FID | REPORT_DIR_NAME, os.O_RDONLY)
     if descriptor < 0:
-        raise libc.error()
+        raise kernel.error()
     return descriptor
 
 
@@ -157,9 +158,8 @@ def _writes(device: str) -> str | None:
 
     Linux, Documentation/block/stat.rst.
     """
-    number = os.stat(device).st_rdev
-    place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    if (place / "queue/iostats").read_text(encoding="ascii").strip() == "0":
+    place = kernel.folder_of(kernel.number_of(device))
+    if (place / "queue/iostats").read_text().strip() == "0":
         return None
-    words = (place / "stat").read_text(encoding="ascii").split()
+    words = (place / "stat").read_text().split()
     return " ".join((words[4], words[6], *words[11:12], *words[13:14]))

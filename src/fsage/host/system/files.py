@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fsage.base import Failure, Refusal
-from fsage.host.system import places
+from fsage.host.system import kernel, places
 
 PATIENCE_S = 60.0  # what is done under a lock of ours takes seconds
 
@@ -74,11 +74,8 @@ def remove(path: Path | str) -> None:
 
 def sync_dir(path: Path | str) -> None:
     """Make a rename or removal in this directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with kernel.opened_folder(path) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -88,19 +85,16 @@ def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
     Raises Refusal naming the holder after `patience_s` (PATIENCE_S).
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
-    descriptor = places.file(path, os.O_RDWR | os.O_CREAT)
-    try:
-        deadline = time.monotonic() + patience_s
-        while not lock(descriptor):
-            if time.monotonic() > deadline:
+    with kernel.closing(places.file(path, os.O_RDWR | os.O_CREAT)) as descriptor:
+        for last in kernel.attempts(patience_s, 0.01):
+            if lock(descriptor):
+                break
+            if last:
                 raise Refusal(
                     f"{path} has been locked for {patience_s:.0f} s by {describe_holders(descriptor)}; nothing was "
                     "touched. Wait for it or stop it, then give the same command again"
                 )
-            time.sleep(0.01)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def lock(descriptor: int, shared: bool = False) -> bool:
@@ -114,7 +108,7 @@ def lock(descriptor: int, shared: bool = False) -> bool:
 
 def boot_id() -> str:
     """The id of this boot: notes of an earlier boot describe settings that the kernel has lost."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 SHOWN = 80  # characters of a command line
@@ -125,7 +119,7 @@ def describe_holders(descriptor: int) -> str:
     inode = os.fstat(descriptor).st_ino
     device = _device_of(descriptor)
     numbers = []
-    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+    for line in Path("/proc/locks").read_text().splitlines():
         words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:131090 0 EOF; who waits has -> as the second word
         if "->" not in words and words[5] == f"{device}:{inode}":
             numbers.append(int(words[4]))

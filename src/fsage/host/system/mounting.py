@@ -7,13 +7,12 @@ import errno
 import fcntl
 import os
 import struct
-import time
 import uuid
 from pathlib import Path
 
 from fsage.base import Failure, Refusal
 from fsage.base.shell import run
-from fsage.host.system import libc
+from fsage.host.system import kernel
 from fsage.layouts.machine import exclusive, mounted_at, mounts, signature
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
@@ -31,12 +30,9 @@ FITRIM = 0xC0185879  # linux/fs.h
 
 def mount_call(source: str, point: str, kind: str, flags: int, options: str) -> None:
     """mount(2) with exactly these options. mount(8) would add those of fstab and of the kernel."""
-    if (
-        libc.library.mount(source.encode(), os.fsencode(point), kind.encode(), ctypes.c_ulong(flags), options.encode())
-        != 0
-    ):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), point)
+    place = os.fsencode(point)
+    code = kernel.library.mount(source.encode(), place, kind.encode(), ctypes.c_ulong(flags), options.encode())
+    kernel.check(code, point)
 
 
 def uuid_on(device: str) -> str | None:
@@ -51,36 +47,29 @@ def wipe(device: str) -> None:
 
 def discard(device: str) -> None:
     """Give back all blocks below a device that nobody uses; what was there reads as zeros."""
-    descriptor = os.open(device, os.O_WRONLY | os.O_EXCL)
-    try:
+    with kernel.opened(device, os.O_WRONLY | os.O_EXCL) as descriptor:
         size_bytes = os.lseek(descriptor, 0, os.SEEK_END)
         fcntl.ioctl(descriptor, BLKDISCARD, struct.pack("=QQ", 0, size_bytes))
-    finally:
-        os.close(descriptor)
 
 
 def trim(point: Path, begin: int, end: int) -> None:
     """Have a mounted file system give back the blocks below what is free in a range of its device. Raises Failure."""
-    descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.ioctl(descriptor, FITRIM, struct.pack("=QQQ", begin, end - begin, 0))
-    except OSError as error:
-        raise Failure(f"{point}: blocks cannot be given back below it (FITRIM): {error.strerror}") from error
-    finally:
-        os.close(descriptor)
+    with kernel.opened_folder(point) as descriptor:
+        try:
+            fcntl.ioctl(descriptor, FITRIM, struct.pack("=QQQ", begin, end - begin, 0))
+        except OSError as error:
+            raise Failure(f"{point}: blocks cannot be given back below it (FITRIM): {error.strerror}") from error
 
 
 def uuid_mounted(point: Path | str) -> str | None:
     """The UUID that the kernel has for a mounted file system; None before Linux 6.9."""
-    descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        answer = fcntl.ioctl(descriptor, FS_IOC_GETFSUUID, bytes(17))
-    except OSError as error:
-        if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL):
-            return None
-        raise
-    finally:
-        os.close(descriptor)
+    with kernel.opened_folder(point) as descriptor:
+        try:
+            answer = fcntl.ioctl(descriptor, FS_IOC_GETFSUUID, bytes(17))
+        except OSError as error:
+            if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL):
+                return None
+            raise
     if answer[0] == 16:
         return str(uuid.UUID(bytes=answer[1:17]))
     return None
@@ -102,20 +91,21 @@ def refuse_occupied(point: Path, device: str) -> None:
 
 def unmount(point: Path) -> None:
     """Unmount what is mounted at `point`. Raises Failure naming the processes that use it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while libc.library.umount2(os.fsencode(os.path.realpath(point)), 0) != 0:
+    for last in kernel.attempts(PATIENCE_S, 0.02):
+        if kernel.library.umount2(os.fsencode(os.path.realpath(point)), 0) == 0:
+            return
         code = ctypes.get_errno()
         if code == errno.EINVAL:  # not a mount point
             return
-        if code != errno.EBUSY or time.monotonic() > deadline:
-            raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point) if code == errno.EBUSY else ''}")
-        time.sleep(0.02)
+        if code != errno.EBUSY:
+            raise Failure(f"unmounting {point}: {os.strerror(code)}")
+        if last:
+            raise Failure(f"unmounting {point}: {os.strerror(code)}{_users(point)}")
 
 
 def let_go(point: Path | str) -> None:
     """Detach a mount, and those below it, from this mount namespace; they end when nobody here uses them."""
-    if libc.library.umount2(os.fsencode(point), MNT_DETACH) != 0:
-        raise libc.error(str(point))
+    kernel.check(kernel.library.umount2(os.fsencode(point), MNT_DETACH), str(point))
 
 
 def unmount_all(device: str) -> None:
@@ -128,24 +118,24 @@ def unmount_all(device: str) -> None:
 def refuse_if_in_use(device: str) -> None:
     """Raise Refusal if `device` holds the root file system or swap, or if it is mounted or in use."""
     number = os.stat(device).st_rdev
-    name = f"{os.major(number)}:{os.minor(number)}"
+    name = kernel.shown_number(number)
     if os.stat("/").st_dev == number or any(m.point == "/" and m.device == name for m in mounts()):
         raise Refusal(f"{device} holds the root file system of {os.uname().nodename}; it is never touched")
-    for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]:
+    for line in Path("/proc/swaps").read_text().splitlines()[1:]:
         swap = line.split()[0]
         if os.path.exists(swap) and os.stat(swap).st_rdev == number:
             raise Refusal(f"{device} is swapped to on {os.uname().nodename}; it is never touched")
     for mount in mounts():
         if mount.device == name or os.path.realpath(mount.source) == os.path.realpath(device):
             raise Refusal(f"{device} is mounted at {mount.point}; unmount it first")
-    deadline = time.monotonic() + PATIENCE_S
-    while not exclusive(device):
-        if time.monotonic() > deadline:
+    for last in kernel.attempts(PATIENCE_S, 0.02):
+        if exclusive(device):
+            return
+        if last:
             raise Refusal(
                 f"{device} is in use although it is not mounted here{_namespaces(name)}; end what holds "
                 "it, or unmount it there (nsenter -t PID -m umount ...)"
             )
-        time.sleep(0.02)
 
 
 def _namespaces(device: str) -> str:

@@ -21,7 +21,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from fsage.base import Failure, Refusal
-from fsage.host.system import files, libc, mounting
+from fsage.host.system import files, kernel, mounting
+from fsage.host.system.mounting import MS_NODEV, MS_NOEXEC, MS_NOSUID
 from fsage.layouts import machine
 
 PLACE = Path("/run/fsage/namespace")  # a tmpfs of its own: what is mounted in a shared mount would be copied
@@ -31,9 +32,6 @@ LOCK = PLACE.with_suffix(".lock")
 OWN = "/proc/self/ns/mnt"
 CLONE_NEWNS = 0x20000
 CLONE_FS = 0x200
-MS_NOSUID = 2
-MS_NODEV = 4
-MS_NOEXEC = 8
 MS_BIND = 4096
 MS_REC = 1 << 14
 MS_PRIVATE = 1 << 18
@@ -62,13 +60,13 @@ def enter(places: Collection[str] = ()) -> None:
     if inside():
         return
     outside = list(map(_file_system, places))
-    with _failing("entering"), files.locked(LOCK), _opened(OWN) as before:
+    with _failing("entering"), files.locked(LOCK), kernel.opened(OWN) as before:
         if not exists():
             _make(places)
         number = os.stat(KEPT).st_ino
         if files.read_json(NOTE) != number:
             files.write_json(NOTE, number)
-        with _opened(str(KEPT)) as kept:
+        with kernel.opened(KEPT) as kept:
             _move(kept)
         unseen = [place for place, device in zip(places, outside) if _file_system(place) != device]
         if unseen:
@@ -94,7 +92,7 @@ def entered(places: Collection[str] = ()) -> Iterator[None]:
     if inside():
         yield
         return
-    with _opened(OWN) as before:
+    with kernel.opened(OWN) as before:
         enter(places)
         try:
             yield
@@ -136,23 +134,21 @@ def _make(places: Collection[str]) -> None:
 
 
 def _make_here(places: Collection[str]) -> None:
-    with _opened(OWN) as before:
+    with kernel.opened(OWN) as before:
         try:
             unshare(MS_SLAVE)
             _let_go([*places, os.getcwd(), sys.prefix, sys.base_prefix])
-            made = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
+            made = os.open(OWN, os.O_RDONLY)
         finally:
             _move(before)
-    try:
+    with kernel.closing(made):
         mounting.mount_call(f"/proc/self/fd/{made}", str(KEPT), "none", MS_BIND, "")
-    finally:
-        os.close(made)
 
 
 def _let_go(places: Collection[str]) -> None:
     """Detach copies of loop devices' mounts, except those that follow their owner's and those that places lie on."""
     real = list(map(os.path.realpath, places))
-    with _opened(OWN) as own, _at_top_of(own) as root:
+    with kernel.opened(OWN) as own, _at_top_of(own) as root:
         kept = [Path(f"{root}/{place}") for place in real]
         for mount in reversed(machine.mounts()):
             lies_on = any(place.is_relative_to(mount.point) for place in kept)
@@ -180,17 +176,17 @@ def unshare(propagation: int | None = None) -> None:
 
     Raises OSError.
     """
-    _called(libc.library.unshare(CLONE_NEWNS))
+    kernel.check(kernel.library.unshare(CLONE_NEWNS))
     if propagation is not None:
-        with _opened(OWN) as own, _at_top_of(own):
+        with kernel.opened(OWN) as own, _at_top_of(own):
             mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
 
 
 def rejoin() -> None:
     """Move the calling thread to the top of the mount namespace that it is in. Raises OSError without the rights."""
-    with _opened(OWN) as own:
-        _called(libc.library.unshare(CLONE_FS))
-        _called(libc.library.setns(own, CLONE_NEWNS))
+    with kernel.opened(OWN) as own:
+        kernel.check(kernel.library.unshare(CLONE_FS))
+        kernel.check(kernel.library.setns(own, CLONE_NEWNS))
 
 
 def _move(namespace: int) -> None:
@@ -207,9 +203,10 @@ def _at_top_of(namespace: int) -> Iterator[str]:
     In a chroot the root is not the top, and perhaps no mount, so that it can have no propagation of its own.
     """
     place = os.getcwd()
-    with _opened("/", os.O_PATH) as root:
-        _called(libc.library.unshare(CLONE_FS))  # threads share what setns(2) changes, and it refuses those that do
-        _called(libc.library.setns(namespace, CLONE_NEWNS))
+    with kernel.opened("/", os.O_PATH) as root:
+        # Threads share what setns(2) changes, and it refuses those that do.
+        kernel.check(kernel.library.unshare(CLONE_FS))
+        kernel.check(kernel.library.setns(namespace, CLONE_NEWNS))
         name = os.readlink(f"/proc/self/fd/{root}")  # as it is called from the top
         try:
             yield name
@@ -217,20 +214,6 @@ def _at_top_of(namespace: int) -> Iterator[str]:
             if name != "/":
                 os.chroot(name)
             os.chdir(place)
-
-
-@contextlib.contextmanager
-def _opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _called(code: int) -> None:
-    if code:
-        raise libc.error()
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ CODE = (
     *(f"base/{name}" for name in ("__init__", "message", "shell")),
     *("model/tuning", "model/caches"),
     *("host/helper", "host/lustre/lctl"),
-    *(f"host/system/{name}" for name in ("caches", "files", "kernel_log", "libc", "places", "privilege", "settings")),
+    *(f"host/system/{name}" for name in ("caches", "files", "kernel_log", "kernel", "places", "privilege", "settings")),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
 ANSWER_BYTES = 16 * MIB

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from fsage.base import Failure, Json, JsonView, in_words
-from fsage.host.system import files, places
+from fsage.host.system import files, kernel, places
 
 SHARED_JOURNAL = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")
@@ -187,13 +187,13 @@ def _locked() -> Iterator[None]:
     while True:
         with places.opened(NOTE.parent, READABLE_FOLDER) as folder:
             os.fchmod(folder, READABLE_FOLDER)
-            deadline = time.monotonic() + files.PATIENCE_S
-            while not files.lock(folder):
-                if time.monotonic() > deadline:
+            for last in kernel.attempts(files.PATIENCE_S, 0.01):
+                if files.lock(folder):
+                    break
+                if last:
                     raise Failure(
                         f"{NOTE.parent} is locked by {files.describe_holders(folder)}: no setting was changed"
                     )
-                time.sleep(0.01)
             if not _is(folder):  # who locked it before removed it
                 continue
             try:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fsage.base import Refusal
 from fsage.base.shell import run
+from fsage.host.system import kernel
 from fsage.host.system import places as owned
 from fsage.layouts import machine
 
@@ -34,7 +35,7 @@ def memory_bytes() -> int:
 
 def available_bytes() -> int:
     """Memory that this process may still take without another one losing any, on this host and in its groups."""
-    with open("/proc/meminfo", encoding="ascii") as table:
+    with open("/proc/meminfo") as table:
         of_host = next(int(line.split()[1]) << 10 for line in table if line.startswith("MemAvailable:"))
     return min([of_host, *_left_in_groups()])
 
@@ -73,11 +74,8 @@ def why_no_direct_io(directory: Path) -> str | None:
     probe = directory / f".fsage-direct-{uuid.uuid4().hex}"  # hosts that share it have processes of the same number
     buffer = mmap.mmap(-1, 4096)
     try:
-        descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
-        try:
+        with kernel.opened(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT) as descriptor:
             os.write(descriptor, buffer)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         return f"{directory} ({fs_type(directory)}) does not serve O_DIRECT: {error.strerror}"
     finally:
@@ -89,8 +87,7 @@ def why_no_direct_io(directory: Path) -> str | None:
 
 def why_memory(directory: Path) -> str | None:
     """Why this directory is in memory; None when it is on a disk."""
-    number = os.stat(directory).st_dev
-    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
+    device = kernel.folder_of(kernel.shown_number(os.stat(directory).st_dev)).resolve().name
     for kind in (fs_type(directory), device):
         if kind in MEMORY or kind.rstrip("0123456789") in MEMORY_DEVICES:
             return f"{directory} is on {kind}, which is memory, not a disk"
@@ -107,8 +104,19 @@ def existing(path: Path | str) -> Path:
 
 def free_bytes(path: Path | str) -> int:
     """Bytes that a user may still write on the file system that holds `path`, or will hold it."""
-    stat = os.statvfs(existing(path))
+    return usable_bytes(existing(path))
+
+
+def usable_bytes(place: Path) -> int:
+    """Bytes that a user may still write on the file system that holds `place`."""
+    stat = os.statvfs(place)
     return stat.f_bavail * stat.f_frsize
+
+
+def unused_bytes(place: Path) -> int:
+    """Bytes that nobody uses on the file system that holds `place`, those that only root may use among them."""
+    stat = os.statvfs(place)
+    return stat.f_bfree * stat.f_frsize
 
 
 def fs_type(path: Path) -> str:

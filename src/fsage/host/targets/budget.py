@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.base import KIB, MIB, Refusal
-from fsage.host.system import files, interruption, libc, places
+from fsage.host.system import commands, files, kernel, places, space
 from fsage.layouts.servers import Ost
 from fsage.model import declaration, limits
 from fsage.model.structure import SLACK_BYTES
@@ -48,7 +48,8 @@ class Limits:
 
     def most(self, path: Path, left_bytes: int) -> int:
         """Bytes that a file can be given at once, where `left_bytes` of the capacity are left. Raises Failure."""
-        return free_bytes(path) - SLACK_BYTES  # by the file system's own count: it knows what it needs for itself
+        # By the file system's own count: it knows what it needs for itself.
+        return space.usable_bytes(path) - SLACK_BYTES
 
     def freed(self) -> None:
         """Wait until the blocks that a truncated file lost are free. Raises Failure."""
@@ -64,16 +65,10 @@ class Shared(Limits):
         self.capacity_bytes = capacity_bytes
 
     def left(self) -> int:
-        return free_bytes(self.place) - self.capacity_bytes
+        return space.usable_bytes(self.place) - self.capacity_bytes
 
     def most(self, path: Path, left_bytes: int) -> int:
         return min(left_bytes, self.left())
-
-
-def free_bytes(place: Path) -> int:
-    """Bytes that a user may still write on the file system that holds `place`."""
-    stat = os.statvfs(place)
-    return stat.f_bavail * stat.f_frsize
 
 
 class Free(NamedTuple):
@@ -129,12 +124,11 @@ def owner_of(place: Path) -> tuple[int, int]:
 def quotas_left(place: Path) -> list[Left]:
     """What the quotas of user and group leave for files made in `place`: those that have a limit."""
     lefts = []
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with kernel.opened_folder(place) as descriptor:
         for (whose, kind), number in zip(KINDS.items(), owner_of(place)):
             quota = _Quota()
             command = Q_GETQUOTA << KIND_BITS | kind
-            if libc.library.syscall(SYS_QUOTACTL_FD, descriptor, command, number, ctypes.byref(quota)):
+            if kernel.library.syscall(SYS_QUOTACTL_FD, descriptor, command, number, ctypes.byref(quota)):
                 continue
             limit = (quota.hard or quota.soft) * KIB
             most_inodes = quota.hard_inodes or quota.soft_inodes
@@ -142,8 +136,6 @@ def quotas_left(place: Path) -> list[Left]:
             rest_inodes = max(0, most_inodes - quota.inodes) if most_inodes else None
             if limit or most_inodes:
                 lefts.append(Left(f"{whose} {number}", rest, rest_inodes))
-    finally:
-        os.close(descriptor)
     return lefts
 
 
@@ -240,7 +232,7 @@ class Pace:
         self.operations_s = (allowed["operations_s"] or math.inf) / share
         self.lock = threading.Lock()
         self.free_at_s = 0.0
-        self.pause = interruption.check
+        self.pause = commands.check_interrupted
 
     def spend(self, size: int = 0) -> None:
         """Note an operation that moved so many bytes, and wait until the next may begin."""

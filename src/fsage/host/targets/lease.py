@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.base import Json, JsonView, Refusal
-from fsage.host.system import files, places, settings
+from fsage.host.system import files, kernel, places, settings
 from fsage.host.system.files import boot_id, lock, locked, read_json, remove, write_json
 from fsage.model import declaration
 from fsage.model.hosts import Asker, Holder
@@ -195,21 +195,18 @@ def held(home: Path, request: Asker, shared: bool = False) -> Iterator[Json | No
 
     Raises Refusal when another run holds the lease, or another command still works after PATIENCE_S.
     """
-    descriptor = places.file(home / "lock", os.O_RDWR | os.O_CREAT)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not lock(descriptor, shared):
+    with kernel.closing(places.file(home / "lock", os.O_RDWR | os.O_CREAT)) as descriptor:
+        for last in kernel.attempts(PATIENCE_S, 0.1):
+            if lock(descriptor, shared):
+                break
             take(home, request)  # refuses where another living run has the lock; a killed run's command stops (Watch)
-            if time.monotonic() > deadline:
+            if last:
                 drop(home, request)  # else this run, which ends now, would seem to hold the target
                 raise Refusal(
                     f"another fsage command has worked on target {home.name} for {PATIENCE_S:.0f} s: "
                     f"{files.describe_holders(descriptor)} holds {home / 'lock'}; nothing was touched"
                 )
-            time.sleep(0.1)
         yield take(home, request, shared)
-    finally:
-        os.close(descriptor)
 
 
 class Orphaned(Exception):

@@ -18,7 +18,7 @@ from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import FileSystem, Range
-from fsage.host.system import caches, files
+from fsage.host.system import caches, files, kernel
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories
@@ -133,12 +133,10 @@ class Target(Kind):
         user = self._user
         if not user:
             return
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # he may own the directory above
-        try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # he may own the directory above
+        with kernel.opened(place, flags) as descriptor:
             if os.fstat(descriptor).st_uid != user.pw_uid:
                 os.fchown(descriptor, user.pw_uid, user.pw_gid)
-        finally:
-            os.close(descriptor)
 
     def made_once(self, made_of: Json, make: Callable[[Path], Json]) -> tuple[Path, Json]:
         """A folder outside the target with what `make` made in it once, and notes: `made_of`, and what it returned.
@@ -171,7 +169,7 @@ class Target(Kind):
 
         def number(path: Path) -> int | None:
             try:
-                return int(path.read_text(encoding="ascii"))
+                return int(path.read_text())
             except (OSError, ValueError):
                 return None
 

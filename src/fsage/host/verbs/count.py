@@ -28,7 +28,7 @@ from fsage.host.states import state
 from fsage.host.states.inspection import digest, remove_measured, settle
 from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
-from fsage.host.system import libc, mounting, namespace, places
+from fsage.host.system import kernel, mounting, namespace, places, space
 from fsage.host.targets import kinds
 from fsage.layouts import fiemap
 from fsage.layouts.fragmentation import Extent
@@ -81,7 +81,7 @@ def count(job: Job) -> Iterator[Json]:
 
 def main() -> None:
     """Do the job that stands on stdin."""
-    libc.library.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.library.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     job: Job = json.load(sys.stdin)
     os.sched_setaffinity(0, {job["cpu"]})  # what is laid by one thread has a processor of its own
     places.make(PLACE)
@@ -103,7 +103,7 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
 
     Raises Refusal, Failure, OSError.
     """
-    Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]), encoding="ascii")
+    Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]))
     target = _made(job, device, place, own)
     done: list[Step] = []
     notes: dict[str, Notes] = {}
@@ -143,8 +143,7 @@ def _made(job: Job, device: str, place: Path, own: str) -> Loop:
     target.devices = [device]
     target.inputs = dict(job["inputs"])
     target.make()
-    space = os.statvfs(target.mounts[0])
-    target.claim["capacity_bytes"] = job["capacity_bytes"] or space.f_bfree * space.f_frsize
+    target.claim["capacity_bytes"] = job["capacity_bytes"] or space.unused_bytes(target.mounts[0])
     _emptied(target)
     return target
 
@@ -158,11 +157,10 @@ def _emptied(target: Loop) -> None:
 
 
 def _of_state(target: Loop) -> Json:
-    stat = os.statvfs(target.mounts[0])
     return {
         "layout_digest": digest(target.mounts)["hash"],
         "capacity_bytes": target.capacity_bytes,
-        "free_bytes": stat.f_bfree * stat.f_frsize,
+        "free_bytes": space.unused_bytes(target.mounts[0]),
         "mount_options": target.mount_options()[0],
         "kernel": os.uname().release,
         "made_by": _version(target.made_of.programs[0]),

@@ -1,5 +1,9 @@
-"""Metadata images of other file systems (e2image -Q, xfs_metadump, btrfs-image): all but the contents of their files.
+"""Whole file systems that are copied: from metadata images, and between sparse files, without what is not there.
 
+The beginning comes last: a copy that was killed before its end is no file system. Sparse files share their blocks where
+the file system below can (reflink).
+
+Metadata images of other file systems (e2image -Q, xfs_metadump, btrfs-image) have all but the contents of their files.
 An image is untrusted input. Its tool restores it into a sparse file as user nobody, who owns nothing else. A superblock
 that names another device, or mount options, is refused. The file system's own fsck checks it, and it gets a new UUID.
 Only then is it written onto a device that fsage made.
@@ -8,11 +12,14 @@ Only then is it written onto a device that fsage made.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import os
 import pwd
 import shutil
 import stat
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,13 +27,17 @@ from fsage.base import Failure
 from fsage.base.shell import run
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystem import FileSystem
-from fsage.host.system import places
-from fsage.host.system.sparse_files import FIRST_BYTES, data_ranges
+from fsage.host.system import kernel, places
 
 MOST_BYTES = 8 << 30
 """Most bytes of an image."""
 TIMEOUT_S = 1800
 COPY_BYTES = 4 << 20
+FIRST_BYTES = 1 << 20
+"""What tells a file system, its first superblocks, lies within; it is written last."""
+FICLONERANGE = 0x4020940D
+RANGE = struct.Struct("=qQQQ")  # linux/fs.h: descriptor, offset, length, offset there
+NO_REFLINK = {errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV}
 NOBODY = "nobody"
 # btrfs' tools look whether what they are given is mounted, and open every loop device with a btrfs on it for that,
 # which nobody may not. So they see none: a mount namespace of their own lacks them. What is unmounted there stays in
@@ -115,19 +126,42 @@ def write(raw: Path, device: str) -> int:
     Holes are written as zeros. Otherwise old content of the device, such as the log of another file system in the same
     place, could be taken for a part of this one.
     """
-    source = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW)
-    to = os.open(device, os.O_WRONLY | os.O_EXCL)
-    try:
+    with (
+        kernel.opened(raw, os.O_RDONLY | os.O_NOFOLLOW) as source,
+        kernel.opened(device, os.O_WRONLY | os.O_EXCL) as to,
+    ):
         size = os.fstat(source).st_size
         held_bytes = sum(end - begin for begin, end in data_ranges(source, 0, size))
-        _copy_range(source, to, FIRST_BYTES, size)
-        os.fsync(to)
-        _copy_range(source, to, 0, min(FIRST_BYTES, size))
-        os.fsync(to)
+        for begin, end in ((FIRST_BYTES, size), (0, min(FIRST_BYTES, size))):
+            _copy_range(source, to, begin, end)
+            os.fsync(to)
         return held_bytes
-    finally:
-        os.close(source)
-        os.close(to)
+
+
+def clone(source: Path, to: Path) -> None:
+    """Have a file hold what another of its size does, its beginning last: blocks are shared where they can be.
+
+    Killed before its end, it leaves a file without a file system. Raises Failure, OSError.
+    """
+    with (
+        kernel.opened(source, os.O_RDONLY | os.O_NOFOLLOW) as own,
+        kernel.opened(to, os.O_RDWR | os.O_NOFOLLOW) as new,
+    ):
+        size = os.fstat(own).st_size
+        if size != os.fstat(new).st_size:
+            raise Failure(f"{source} has {size} bytes, and {to} another number: nothing was copied")
+        _punch(new, 0, FIRST_BYTES)
+        os.fsync(new)
+        for begin, end in ((FIRST_BYTES, size), (0, FIRST_BYTES)):
+            try:
+                fcntl.ioctl(new, FICLONERANGE, RANGE.pack(own, begin, end - begin, begin))
+            except OSError as error:
+                if error.errno not in NO_REFLINK:
+                    raise
+                _punch(new, begin, end)
+                for part in data_ranges(own, begin, end):
+                    _copy_range(own, new, *part)
+            os.fsync(new)
 
 
 def _copy_range(source: int, to: int, begin: int, end: int) -> None:
@@ -135,7 +169,23 @@ def _copy_range(source: int, to: int, begin: int, end: int) -> None:
         block = os.pread(source, min(COPY_BYTES, end - begin), begin)
         if not block:
             raise Failure("the restored file system ended before its size")
-        done = 0
-        while done < len(block):
-            done += os.pwrite(to, memoryview(block)[done:], begin + done)
-        begin += len(block)
+        begin += os.pwrite(to, block, begin)
+
+
+def data_ranges(descriptor: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a range that a sparse file holds."""
+    while begin < end:
+        try:
+            begin = os.lseek(descriptor, begin, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # none is left
+                return
+            raise
+        stop = min(end, os.lseek(descriptor, begin, os.SEEK_HOLE))
+        if begin < stop:
+            yield begin, stop
+        begin = stop
+
+
+def _punch(descriptor: int, begin: int, end: int) -> None:
+    kernel.allocate(descriptor, kernel.KEEP_SIZE | kernel.PUNCH_HOLE, begin, end - begin)
