@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import jinja2
 
-from fsage.base.sizes import ratio_text
+from fsage.base.sizes import counted, format_size, ratio_text, round_size
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
 
 NONE = "\u2013"
@@ -18,11 +19,12 @@ NONE = "\u2013"
 TWICE = 2.0
 
 
-def joined(parts: Sequence[str], last: str = "and") -> str:
+def joined(parts: Sequence[str], last: str = "and", between: str = ", ") -> str:
     """'a', 'a and b', 'a, b and c'."""
-    if len(parts) == 1:
-        return parts[0]
-    return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else ""
+    *most, end = parts or [""]
+    if most:
+        return f"{between.join(most)} {last} {end}"
+    return end
 
 
 def bounds(low: float | None, high: float | None, digits: int = 4) -> str:
@@ -123,17 +125,25 @@ def _percent(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
+def _source(name: str) -> str:
+    """A template of this package, or as STUDY/NAME one in the folder of a study."""
+    study, _, file = name.rpartition("/")
+    folder = files(f"fsage.studies.{study}") if study else files("fsage.analysis") / "templates"
+    return (folder / file).read_text(encoding="utf-8")
+
+
 @cache
 def environment() -> jinja2.Environment:
     """The sentences as templates; findings are data."""
     templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("fsage.analysis"),
+        loader=jinja2.FunctionLoader(_source),
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters.update(times=_times, percent=_percent)
+    templates.filters.update(times=_times, percent=_percent, joined=joined, counted=counted)
+    templates.filters.update(size=round_size, exact_size=format_size)
     templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
     return templates
 
@@ -144,7 +154,7 @@ def _finding() -> Any:
 
 
 def sentences(name: str, **data: object) -> list[str]:
-    """What a template says of data, a line each."""
+    """What a template says of data, a line each. `name`: of this package, or STUDY/NAME of a study's folder."""
     text = environment().get_template(f"{name}.j2").render(data)
     return [line for line in text.splitlines() if line]
 

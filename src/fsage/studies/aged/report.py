@@ -16,23 +16,17 @@ WRITES = "write_bw_mib_s"
 
 def validity(data: Data) -> Section | None:
     """A row for each way and measure: the replica's rate over its original's."""
-    rows = [
-        [way, groups.Measure.of(measure).plural, span(factor), _verdict(factor)]
-        for way, measure, factor in _ratios(data, COPIED, ORIGINAL)
-    ]
-    if not rows:
+    table = [["aged by", "rates", "ratio", "verdict"]]
+    for (way, measure), factor in _ratios(data, COPIED, ORIGINAL).items():
+        table.append([way, groups.Measure.of(measure).plural, span(factor), _verdict(factor)])
+    if len(table) == 1:
         return None
     text = (
         "Rates on the replica over those on its original: the median of all pairwise ratios, with the interval that "
         f"inverts the exact rank-sum test. They agree where that lies within {statistics.Ratio.MARGIN:.0%}. Original "
         "and replica have the same free blocks; in place of the original's files large ones hold the others."
     )
-    return Section(
-        "Does the replica cost what its original does?",
-        text,
-        [],
-        table=[["aged by", "rates", "ratio", "verdict"], *rows],
-    )
+    return Section("Does the replica cost what its original does?", text, [], table=table)
 
 
 def _verdict(factor: statistics.Ratio) -> str:
@@ -40,34 +34,6 @@ def _verdict(factor: statistics.Ratio) -> str:
     if factor.alike:
         return f"agree within {statistics.Ratio.MARGIN:.0%}"
     return words.Finding(factor, tested=False).brief()
-
-
-def agreed(data: Data) -> list[str]:
-    """A sentence on which rates agree, and which are not known to or do not; nothing where none was measured."""
-    ratios = _ratios(data, COPIED, ORIGINAL)
-    other = [
-        f"That is not shown of {groups.Measure.of(measure).plural} among {way}: {words.times(factor)}."
-        for way, measure, factor in ratios
-        if not factor.alike
-    ]
-    if not ratios:
-        return []
-    few = f"in {len(ratios) - len(other)} of {len(ratios)} rates"
-    alike = f"A replica costs what its original does, within {statistics.Ratio.MARGIN:.0%}, {few}."
-    return [" ".join([alike, *other])]
-
-
-def losses(data: Data) -> list[str]:
-    """A sentence on what age costs writes, on the originals and on their replicas."""
-    age_costs = _costs(data)
-    ways = [way for way, measure in age_costs[ORIGINAL] if measure == WRITES and (way, measure) in age_costs[COPIED]]
-    if not ways:
-        return []
-    lost = {holes: words.joined([_lost(age_costs[holes][way, WRITES]) for way in ways]) for holes in (ORIGINAL, COPIED)}
-    return [
-        f"Aged by {words.joined(ways)}, writing loses {lost[ORIGINAL]} on the original{'s' * (len(ways) > 1)}, and "
-        f"{lost[COPIED]} on the replica{'s' * (len(ways) > 1)}. The reference has as much free space in one run."
-    ]
 
 
 def costs(data: Data) -> Section | None:
@@ -85,45 +51,46 @@ def costs(data: Data) -> Section | None:
 def cost_figures(data: Data) -> list[figures.Figure]:
     """A figure for each measure."""
     age_costs = _costs(data)
-    return [_figure(measure, age_costs) for measure in dict.fromkeys(measure for _, measure in age_costs[ORIGINAL])]
+    measures = dict.fromkeys(measure for _, measure in age_costs[ORIGINAL])
+    return [_figure(measure, age_costs) for measure in measures]
 
 
-def _costs(data: Data) -> dict[str, dict[tuple[str, str], statistics.Ratio]]:
-    """Original and replica -> (way, measure) -> rates over those with as much free space in one run."""
-    return {
-        holes: {(way, measure): factor for way, measure, factor in _ratios(data, holes, JOINED)}
-        for holes in (ORIGINAL, COPIED)
-    }
+Ratios = dict[tuple[str, str], statistics.Ratio]
+"""Way and measure -> a ratio of rates."""
 
 
-def _lost(factor: statistics.Ratio) -> str:
-    return f"{100 * (1 - (factor.value or 0)):.0f}%"
+def _costs(data: Data) -> dict[str, Ratios]:
+    """The rates of original and replica over those with as much free space in one run."""
+    return {holes: _ratios(data, holes, JOINED) for holes in (ORIGINAL, COPIED)}
 
 
-def _figure(measure: str, age_costs: dict[str, dict[tuple[str, str], statistics.Ratio]]) -> figures.Figure:
+def _figure(measure: str, age_costs: dict[str, Ratios]) -> figures.Figure:
     ways = list(dict.fromkeys(way for way, _ in age_costs[ORIGINAL]))
-    rows = pd.DataFrame(
-        {"line": name, "x": place + apart, "state": way} | groups.plotted(age_costs[holes][way, measure])
-        for holes, name, apart in ((ORIGINAL, "original", -0.1), (COPIED, "replica", 0.1))
-        for place, way in enumerate(ways)
-        if (way, measure) in age_costs[holes]
-    )
+    points = []
+    for holes, name, apart in ((ORIGINAL, "original", -0.1), (COPIED, "replica", 0.1)):
+        for place, way in enumerate(ways):
+            if (way, measure) in age_costs[holes]:
+                factor = age_costs[holes][way, measure]
+                points.append({"line": name, "x": place + apart, "state": way, **groups.plotted(factor)})
+    rows = pd.DataFrame(points)
     title = f"{groups.Measure.of(measure).name.capitalize()}s on the aged file system relative to free space in one run"
-    x = figures.Axis("aged by", ticks={float(place): way for place, way in enumerate(ways)})
+    x = figures.Axis("aged by", ticks=dict(enumerate(ways)))
     y = figures.Axis.holding("ratio of rates", rows, 1 - LEAST, 1.0, room=0.02)
     return figures.lines(title, rows, "line", x, y, joined=False, levels=[figures.Level(1.0)])
 
 
-def _ratios(data: Data, holes: str, against: str) -> list[tuple[str, str, statistics.Ratio]]:
-    """(way, measure, rates at WAY.`holes` over those at WAY.`against`), of the ways that have both."""
+def _ratios(data: Data, holes: str, against: str) -> Ratios:
+    """Rates at WAY.`holes` over those at WAY.`against`, of the ways that have both."""
     rows = data.table[data.table["main"]]
     samples = {(str(row.state), str(row.measure)): row.units for row in rows.itertuples()}
-    result = []
+    result = {}
     for (state, measure), in_state in samples.items():
         way, _, own = state.partition(".")
         reference = samples.get((f"{way}.{against}", measure))
-        if own == holes and reference and (factor := in_state.against(reference)).value is not None:
-            result.append((way, measure, factor))
+        if own == holes and reference:
+            factor = in_state.against(reference)
+            if factor.value is not None:
+                result[way, measure] = factor
     return result
 
 
@@ -135,10 +102,25 @@ CODES = (
 
 def answer(data: Data) -> Answer | None:
     """Whether replicas agree with their originals, and what age costs on either."""
-    sentences = [*agreed(data), *losses(data)]
-    if not sentences:
+    rates = _ratios(data, COPIED, ORIGINAL)
+    age_costs = _costs(data)
+    in_both = [way for way, measure in age_costs[ORIGINAL] if measure == WRITES and (way, measure) in age_costs[COPIED]]
+    said = words.sentences(
+        "aged/answer",
+        rates=rates,
+        others=[
+            (way, groups.Measure.of(measure).plural, words.times(factor))
+            for (way, measure), factor in rates.items()
+            if not factor.alike
+        ],
+        margin=f"{statistics.Ratio.MARGIN:.0%}",
+        ways=in_both,
+        costs=age_costs,
+        writes=WRITES,
+    )
+    if not said:
         return None
-    return Answer(sentences, next(iter(cost_figures(data)), None), data.cards, CODES)
+    return Answer(said, next(iter(cost_figures(data)), None), data.cards, CODES)
 
 
 VIEW = View(

@@ -51,23 +51,22 @@ def answer(data: Data) -> Answer | None:
     state = of_size["state"].iloc[-1]
     in_state = of_size[of_size["state"] == state]
     parts = [f"{_said(row, rows)} {_call(row)}" for row in in_state.to_dict("records")]
-    first = f"{_where(data, state)}, one fallocate of {round_size(size)} takes {parts[0]}."
-    others = [f"It takes {part}." for part in parts[1:]]
-    sentence = " ".join([first, *others, _read(rows, data, state, size)]).strip()
+    unended = any("more than" in part for part in parts)
+    noted = _planted(data, state)
+    said = words.sentences(
+        "allocator/answer",
+        fullness=f"{data.axes_of(state)['fullness_percent']:g}",
+        free_extents=noted.get("found", {}).get("free_extents"),
+        call=round_size(size),
+        parts=parts,
+        groups=noted.get("groups"),
+        option=OPTION,
+        **_read(rows, state, size),
+        **_beside(rows, calls[calls["state"] == state], size, unended),
+    )
     by_groups = planted(data)
     figure = by_groups.figures[0] if by_groups else _over_fullness(of_size) or _over_sizes(calls)
-    cards = data.cards
-    unended = any("more than" in part for part in parts)
-    beside = _shorter(rows, calls, state, size) if unended else _beside(calls, state, size)
-    return Answer([sentence, *beside][:2], figure, cards, CODES)
-
-
-def _where(data: Data, state: str) -> str:
-    """'At 85% full in 4,515,042 extents'."""
-    fullness = data.axes_of(state)["fullness_percent"]
-    extents = _planted(data, state).get("found", {})
-    count = f" in {extents['free_extents']:,} free extents" if extents else ""
-    return f"At {fullness:g}% full{count}"
+    return Answer(said[:2], figure, data.cards, CODES)
 
 
 def _planted(data: Data, state: str) -> dict[str, Any]:
@@ -111,53 +110,53 @@ def _call(row: dict[str, Any]) -> str:
     return row["cache"] + ("" if pd.isna(row[OPTION]) else f" with {OPTION}={row[OPTION]:g}")
 
 
-def _read(rows: pd.DataFrame, data: Data, state: str, size: float) -> str:
-    """'Cold, 1,014 of 925,183 groups were loaded in 1,090 reads.', or what an XFS looks up."""
+def _read(rows: pd.DataFrame, state: str, size: float) -> dict[str, Any]:
+    """What was read for a cold call: medians by measure, and the option with which."""
     of_call = rows[(rows["state"] == state) & (rows["request_size"] == size) & (rows["cache"] == "cold")]
     of_call = of_call.sort_values(OPTION, ascending=False, na_position="first", kind="stable")
-    found = {row.measure: row.median for row in of_call[::-1].itertuples()}  # the kernel's own choice, else its lists
-    if "buddies_made" in found:
-        group_count = _planted(data, state).get("groups")
+    read = dict(zip(of_call["measure"][::-1], of_call["median"][::-1], strict=True))  # the kernel's own choice wins
+    option = None
+    if len(of_call) and pd.notna(of_call[OPTION].iloc[0]):
         option = of_call[OPTION].iloc[0]
-        way = "" if pd.isna(option) else f" with {OPTION}={option:g}"
-        return (
-            f"Cold{way}, {found['buddies_made']:,.0f}{f' of {group_count:,}' if group_count else ''} groups were "
-            f"loaded in {found['device_reads']:,.0f} reads."
-        )
-    if "tree_lookups" in found:
-        return f"Cold, {found['tree_lookups']:,.0f} look-ups in its trees made {found['tree_compares']:,.0f} compares."
-    return ""
+    return {"read": read, "read_option": option}
 
 
-def _beside(calls: pd.DataFrame, state: str, size: float) -> list[str]:
-    """What the option does in the fullest state; or how much longer it takes than the next smaller call."""
-    in_state = calls[calls["state"] == state]
-    same = in_state[in_state["request_size"] == size]
-    sentences = []
-    for cache, part in same.groupby("cache", sort=False):
-        by_option = {row[OPTION]: row["samples"] for row in part.to_dict("records")}
-        if {0, 1} <= by_option.keys():
-            factor = words.times(statistics.ratio(by_option[0], by_option[1]))
-            sentences.append(f"{cache.capitalize()}, it takes {factor} as long with {OPTION}=0 as with 1.")
-    smaller = [other for other in sorted(in_state["request_size"].unique()) if other < size]
-    if not sentences and smaller:
-        parts = []
-        for cache, part in in_state.groupby("cache", sort=False):
-            by_size = {row["request_size"]: row["samples"] for row in part.to_dict("records")}
-            if size in by_size and smaller[-1] in by_size:
-                parts.append(f"{words.times(statistics.ratio(by_size[size], by_size[smaller[-1]]))} as long {cache}")
-        sentences = [f"That is, against a call of {round_size(smaller[-1])}, {words.joined(parts)}."] if parts else []
-    return sentences
+def _beside(rows: pd.DataFrame, in_state: pd.DataFrame, size: float, unended: bool) -> dict[str, Any]:
+    """What the option does in the fullest state; or how much longer it takes than the next smaller call.
 
-
-def _shorter(rows: pd.DataFrame, calls: pd.DataFrame, state: str, size: float) -> list[str]:
-    """What the next smaller call takes in the same state."""
-    smaller = calls[(calls["state"] == state) & (calls["request_size"] < size)]
+    Where calls did not end: what the next smaller call takes.
+    """
+    smaller = in_state[in_state["request_size"] < size]
     smaller = smaller[smaller["request_size"] == smaller["request_size"].max()]
-    parts = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
-    if parts:
-        return [f"One of {round_size(smaller['request_size'].iloc[0])} takes {words.joined(parts)}."]
-    return []
+    same = in_state[in_state["request_size"] == size]
+    shorter = []
+    by_option = {}
+    against = []
+    if unended:
+        shorter = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
+    else:
+        by_option = _by_option(same)
+    if not unended and not by_option:
+        samples = dict(zip(same["cache"], same["samples"], strict=True))
+        for cache, of_smaller in dict(zip(smaller["cache"], smaller["samples"], strict=True)).items():
+            if cache in samples:
+                against.append(f"{words.times(statistics.ratio(samples[cache], of_smaller))} as long {cache}")
+    return {
+        "smaller": round_size(smaller["request_size"].iloc[0]) if len(smaller) else "",
+        "shorter": shorter,
+        "by_option": by_option,
+        "against": against,
+    }
+
+
+def _by_option(calls: pd.DataFrame) -> dict[str, str]:
+    """Cache -> how much longer calls take with OPTION 0 than with 1, where both were measured."""
+    factors = {}
+    for cache, part in calls.groupby("cache", sort=False):
+        samples = dict(zip(part[OPTION], part["samples"], strict=True))
+        if {0, 1} <= samples.keys():
+            factors[str(cache)] = words.times(statistics.ratio(samples[0], samples[1]))
+    return factors
 
 
 def _over_fullness(of_size: pd.DataFrame) -> figures.Figure | None:

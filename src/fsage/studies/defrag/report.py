@@ -31,26 +31,26 @@ def extents_words(count: float) -> str:
 def answer(data: Data) -> Answer | None:
     """A sentence for each state after the first, of reads cold and from memory."""
     rows = with_cache(data)
-    sentences = []
+    said = []
     for state in _states(data, rows):
         of_state = rows[(rows["state"] == state) & rows["to_clean"].notna()]
         if of_state.empty:
             continue
-        caches = of_state.drop_duplicates("cache")
-        parts = []
-        for row in caches.itertuples():
-            subject = f"{READ.get(row.cache, row.cache)}, the file"
-            parts.append(words.Finding(row.to_clean, tested=False).said(subject, "before", over=False))
-        extents = [extents_of(data.notes.get(name, {})) for name in (state, str(of_state["clean"].iloc[0]))]
-        why = ""
-        if extents[0] and extents[1] and extents[0] < extents[1]:
-            why = f", because it has {extents_words(extents[0])} instead of {extents[1]:,}"
-        said = [f"{ONCE[data.axes_of(state)['scope']]}, {parts[0]}{why}", *parts[1:]]
-        said.append(f"intervals are{caches['to_clean'].iloc[0].over}")
-        sentences.append(" ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said))
-    if not sentences:
+        caches = []
+        for row in of_state.drop_duplicates("cache").itertuples():
+            caches.append((READ.get(row.cache, row.cache), row.to_clean, words.Finding(row.to_clean, tested=False)))
+        clauses = words.sentences(
+            "defrag/answer",
+            once=ONCE[data.axes_of(state)["scope"]],
+            caches=caches,
+            extents=extents_of(data.notes.get(state, {})) or 0,
+            instead=extents_of(data.notes.get(str(of_state["clean"].iloc[0]), {})) or 0,
+            extents_words=extents_words,
+        )
+        said.append(words.paragraph(clauses))
+    if not said:
         return None
-    return Answer(sentences[:2], _figure(data, rows), data.cards, CODES)
+    return Answer(said[:2], _figure(data, rows), data.cards, CODES)
 
 
 def _scope(data: Data, state: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fsage.api.model import format_size, round_size
-from fsage.api.report import Answer, Data, Section, View, counted, dataset
+from fsage.api.report import Answer, Data, Section, View, counted, dataset, words
 from fsage.studies.defrag.report import extents_words
 from fsage.studies.iocontrol.recipe import AFTER, BEFORE
 from fsage.studies.iocontrol.weighted import FRAGMENTED, PATTERNS
@@ -61,41 +61,20 @@ def answer(data: Data) -> Answer | None:
     if not alone:
         return None
     cell = min(alone, key=lambda cell: (cell.transfer_bytes, cell.scheduler != PLAIN))
-    sentences = [_requests(cells, cell), _shares(cells, cell), counted.again(_counts_of_cells(rows))]
-    return Answer([sentence for sentence in sentences if sentence])
-
-
-def _requests(cells: Counted, cell: Cell) -> str:
-    before = cells[cell]
-    whole = cells.get(cell._replace(pattern=WHOLE))
-    after = cells.get(cell._replace(stage=AFTER))
-    size = format_size(cell.transfer_bytes)
-    pieces = format_size(cell.piece_bytes)
-    less = f" instead of {_number(whole['group2_requests_a_read'])}" if whole else ""
-    said = (
-        f"Reading the same data takes {_number(before['group1_requests_a_read'])} requests{less} for each {size} where "
-        f"the file is fragmented in pieces of {pieces}"
+    return Answer(
+        words.sentences(
+            "f2fs/answer",
+            before=cells[cell],
+            whole=cells.get(cell._replace(pattern=WHOLE)),
+            after=cells.get(cell._replace(stage=AFTER)),
+            shared=cells.get(cell._replace(pattern=SHARED)),
+            shared_after=cells.get(cell._replace(pattern=SHARED, stage=AFTER)),
+            a_read=format_size(cell.transfer_bytes),
+            pieces=format_size(cell.piece_bytes),
+            extents_words=extents_words,
+            again=counted.again(_counts_of_cells(rows)),
+        )
     )
-    if not after:
-        return f"{said}."
-    return (
-        f"{said}; after defragmentation {_number(after['group1_requests_a_read'])}, because the file has "
-        f"{extents_words(int(after['group1_extents']))} instead of {int(before['group1_extents']):,}."
-    )
-
-
-def _shares(cells: Counted, cell: Cell) -> str:
-    """What sharing bytes by weight, as BFQ does, means in requests."""
-    before = cells.get(cell._replace(pattern=SHARED))
-    after = cells.get(cell._replace(pattern=SHARED, stage=AFTER))
-    if not before:
-        return ""
-    said = f"At equal weights and equal bytes the group that reads the pieces has {_share(before)} of all requests"
-    return f"{said}, and afterwards {_share(after)}." if after else f"{said}."
-
-
-def _share(row: dict[str, Any]) -> str:
-    return f"{100 * row['group1_requests'] / (row['group1_requests'] + row['group2_requests']):.0f}%"
 
 
 def _number(value: float) -> str:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fsage.api.model import counted as number_of
 from fsage.api.model import format_size
-from fsage.api.report import Answer, Data, Section, View, counted, dataset, statistics
+from fsage.api.report import Answer, Data, Section, View, counted, dataset, statistics, words
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
@@ -118,30 +119,28 @@ def answer(data: Data) -> Answer | None:
         return None
     others = [place for place, ways in places.items() if not _are_alike(ways)]
     others.sort(key=lambda place: (-_layouts(places[place]), -_ratio(places[place])))
-    size = format_size(int(rows["file_bytes"].iloc[0]))
-    if len({way.mkfs for way in rows["way"]}) > 1:
-        same = "Filled and emptied alike"
-    else:
-        same = "In the same free space"
     first = {place.cache: place for place in reversed(others)}  # of each cache the place where most depends on the way
-    named = [place for place in others if place in first.values()]
-    sentences = [f"{same}, {place}, a new file of {size} gets {_said(places[place])}." for place in named]
-    alike = [str(place) for place in places if place not in others]
-    if alike:
-        sentences.append(f"Kernels and options give as many extents, layout by layout, on {', '.join(alike)}.")
-    return Answer([*sentences, counted.again(_counts_of_cells(rows))])
+    return Answer(
+        words.sentences(
+            "kernels/answer",
+            several_mkfs=len({way.mkfs for way in rows["way"]}) > 1,
+            size=format_size(int(rows["file_bytes"].iloc[0])),
+            named={place: _said(places[place]) for place in others if place in first.values()},
+            alike=[place for place in places if place not in others],
+            again=counted.again(_counts_of_cells(rows)),
+        )
+    )
 
 
-def _said(ways: dict[Way, Counts]) -> str:
-    """'1 extent with 5.10; 25 to 48 with 6.1 and 6.12', the fewest first; of many the two that tell most."""
-    of_range = defaultdict[str, list[str]](list)
+def _said(ways: dict[Way, Counts]) -> dict[str, list[str]]:
+    """'25 to 48 extents' -> ways with so many, the fewest first; of many ways the two that tell most."""
     named = ways
     if len(ways) > MOST_NAMED:
         named = _told_apart(ways)
+    by_range = defaultdict[str, list[str]](list)
     for way, counts in sorted(named.items(), key=lambda pair: (median(pair[1].values()), pair[0])):
-        of_range[_range(counts)].append(str(way))
-    parts = [f"{extents} with {_list(some)}" for extents, some in of_range.items()]
-    return "; ".join(parts)
+        by_range[_range(counts)].append(str(way))
+    return by_range
 
 
 def _told_apart(ways: dict[Way, Counts]) -> dict[Way, Counts]:
@@ -155,15 +154,8 @@ def _range(counts: Counts) -> str:
     low = min(counts.values())
     high = max(counts.values())
     if low == high:
-        return f"{low} extent{'' if low == 1 else 's'}"
+        return number_of(low, "extent")
     return f"{low} to {high} extents"
-
-
-def _list(words: Sequence[str]) -> str:
-    *most, last = words
-    if most:
-        return f"{' / '.join(most)} and {last}"
-    return last
 
 
 def _counts_of_cells(rows: pd.DataFrame) -> list[list[tuple[object, ...]]]:

@@ -6,7 +6,6 @@ what is left of them in percent.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import pandas as pd
@@ -52,15 +51,26 @@ def answer(data: Data) -> Answer | None:
     if rows.empty:
         return None
     ends = list(dict.fromkeys(rows["size"].iloc[[0, -1]]))
-    deleted = f"{rows['deleted'].iloc[0]:g} of {rows['files'].iloc[0]:g} files"
-    parts = [f"The target is full but for {deleted}, with a preallocation of {words.joined(ends, 'or')}."]
-    for rate, part in rows.groupby("rate", sort=False):
-        of_ends = list(map(_kept, part[part["size"].isin(ends)].to_dict("records")))
-        parts.append(f"{rate.capitalize()} keep {words.joined(of_ends)} of the clean rate.")
-    sentences = [" ".join(parts)]
-    why = _because(data, rows, ends)
-    if why:
-        sentences.append(why)
+    mean_extents = mean_extents_mib(data)
+    mean_mib = []
+    shares_kept = []
+    kept_by_rate = {}
+    for size in ends:
+        of_size = rows[rows["size"] == size]
+        mean_mib.append(mean_extents.get(of_size["state"].iloc[0]))
+        shares_kept.append(of_size["median"].mean())
+    for rate, part in rows[rows["size"].isin(ends)].groupby("rate", sort=False):
+        kept_by_rate[rate] = part.to_dict("records")
+    is_known = len(ends) > 1 and None not in mean_mib
+    said = words.sentences(
+        "prealloc/answer",
+        deleted=f"{rows['deleted'].iloc[0]:g}",
+        files=f"{rows['files'].iloc[0]:g}",
+        ends=ends,
+        kept=kept_by_rate,
+        mean_mib=mean_mib if is_known else None,
+        longer_keeps_more=is_known and (shares_kept[1] > shares_kept[0]) == (mean_mib[1] > mean_mib[0]),
+    )
     by_size, sizes = figures.placed(rows, "size")
     y = figures.Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
     title = "Share of the clean rate on the fullest target"
@@ -73,29 +83,7 @@ def answer(data: Data) -> Answer | None:
         joined=False,
         levels=[figures.Level(100.0)],
     )
-    return Answer(sentences, figure, data.cards, CODES)
-
-
-def _kept(row: dict[str, float]) -> str:
-    """'49% (47 to 51%) with 1 MiB'."""
-    if math.isnan(row["low"]):
-        ends = ""
-    else:
-        ends = f" ({row['low']:.0f} to {row['high']:.0f}%)"
-    return f"{row['median']:.0f}%{ends} with {row['size']}"
-
-
-def _because(data: Data, rows: pd.DataFrame, ends: list[str]) -> str:
-    """How long an extent of the measured files is at each end, where that is known and in accord."""
-    mean_extents = mean_extents_mib(data)
-    mean = {size: mean_extents.get(rows.loc[rows["size"] == size, "state"].iloc[0]) for size in ends}
-    if len(ends) < 2 or None in mean.values():
-        return ""
-    ends_kept = [rows.loc[rows["size"] == size, "median"].mean() for size in ends]
-    lengths = f"{mean[ends[-1]]:.3g} MiB on average instead of {mean[ends[0]]:.3g} MiB"
-    if (ends_kept[1] > ends_kept[0]) == (mean[ends[-1]] > mean[ends[0]]):
-        return f"The larger keeps more because files written there have extents of {lengths}."
-    return f"That is the opposite of what the layout suggests: the written files have extents of {lengths}."
+    return Answer(said, figure, data.cards, CODES)
 
 
 def rates(data: Data) -> Section | None:

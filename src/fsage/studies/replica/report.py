@@ -17,7 +17,19 @@ import pandas as pd
 from scipy import stats
 
 from fsage.api.model import filesystems, round_size
-from fsage.api.report import Answer, Data, Named, Section, View, by_comparisons, dataset, figures, groups, statistics
+from fsage.api.report import (
+    Answer,
+    Data,
+    Named,
+    Section,
+    View,
+    by_comparisons,
+    dataset,
+    figures,
+    groups,
+    statistics,
+    words,
+)
 from fsage.studies.limits import report as limits
 
 from .model import KeepFreeSpace, Replica
@@ -185,67 +197,49 @@ def answer(data: Data) -> Answer | None:
 
     comparison_answer = by_comparisons(data, named, CODES, cost, of_one="on this file system")
     tried_there = limits.sentences(data, [state for state in data.planned if is_copied(data, state)])
-    more = [*tried_there, *_foreign(data), *_from_draws(data), *_replica(data)]
+    own = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
+    foreign: dict[tuple[str, str], None] = {}
+    for state, noted in copied(data).items():
+        source = filesystems.like(noted.get("filesystem"))
+        if own and source and source.name != own.name:
+            foreign[data.axes_of(state)["layout"], source.title] = None
+    said = words.sentences(
+        "replica/answer",
+        own=own and own.title,
+        foreign=foreign,
+        drawn=_from_draws(data),
+        aim=AIM,
+        is_replica=any(Replica.kind in noted for noted in data.notes.values()),
+    )
+    more = [*tried_there, *said]
     return replace(comparison_answer, sentences=[*comparison_answer.sentences, *more])
 
 
-def _replica(data: Data) -> list[str]:
-    """What was measured is not the original's device."""
-    if not any(Replica.kind in notes for notes in data.notes.values()):
-        return []
-    return ["These are rates of a replica, and not of the device that the layout comes from."]
-
-
-def _foreign(data: Data) -> list[str]:
-    """A sentence where a layout is of another file system than it was laid on."""
-    own = filesystems.like(next(iter(data.frame["filesystem"].dropna()), None))
-    pairs = dict.fromkeys(
-        (data.axes_of(state)["layout"], source.title)
-        for state, notes in copied(data).items()
-        if own and (source := filesystems.like(notes.get("filesystem"))) and source.name != own.name
-    )
-    return [
-        f"Layout {layout} is of {source}, and the target is {own.title}, which chooses blocks for new files in its "
-        f"own way. On {source} the same free space may cost more or less."
-        for layout, source in pairs
-        if own
-    ]
-
-
-def _from_draws(data: Data) -> list[str]:
-    """How much of each interval's width comes from what a text of sizes does not say (fsage.evidence)."""
-    drawn = {
-        data.axes_of(state)["layout"]: notes["drawn"]
-        for state, notes in copied(data).items()
-        if "from_sizes" in (notes.get("drawn") or {})
-    }
+def _from_draws(data: Data) -> dict[str, dict[str, object]]:
+    """Layout -> how much of each interval's width comes from what a text of sizes does not say (fsage.evidence)."""
     rows = data.at_largest_transfer
-    sentences = []
-    for layout, how in drawn.items():
-        names = [state for state in rows["state"].unique() if data.axes_of(state).get("layout") == layout]
-        of = rows[rows["state"].isin([state for state in names if is_copied(data, state)])]
-        shares = {measure: share_of_draws(of, measure) for measure in data.measures if of[measure].notna().any()}
-        words = [
-            f"{share:.0%} of the interval of {groups.Measure.of(name).plural}"
-            for name, share in shares.items()
-            if share is not None
-        ]
-        itself = [
-            f"{groups.Measure.of(measure).plural} of {of_draws[0]:.3g} to {of_draws[1]:.3g} MiB/s"
-            for measure in shares
-            if (of_draws := of_one_more(list(of.groupby("structure")[measure].median())))
-        ]
-        if how["size_known"]:
-            size = ""
-        else:
-            size = " and how large the device is"
-        sentences.append(
-            f"Where the free extents of {layout} lie{size}, its text does not say: that was drawn "
-            f"{of['structure'].nunique()} times. The draws make {' and '.join(words) or 'a part that is not known'}."
-            + f" The layout itself is one more draw: it has {' and '.join(itself)} with {AIM:.0%}."
-            * bool(itself)
-        )
-    return sentences
+    copies = rows[rows["state"].map(lambda state: is_copied(data, str(state)))]
+    layouts = copies["state"].map(lambda state: data.axes_of(str(state)).get("layout"))
+    drawn = {}
+    for state, noted in copied(data).items():
+        how = noted.get("drawn") or {}
+        if "from_sizes" not in how:
+            continue
+        name = data.axes_of(state)["layout"]
+        of = copies[layouts == name]
+        shares = {}
+        itself = {}
+        for measure in data.measures:
+            share = share_of_draws(of, measure)
+            if share is not None:
+                shares[groups.Measure.of(measure).plural] = share
+            reach = of_one_more(of.groupby("structure")[measure].median().dropna().tolist())
+            if reach:
+                itself[groups.Measure.of(measure).plural] = reach
+        draws = of["structure"].nunique()
+        size_known = how["size_known"]
+        drawn[name] = {"size_known": size_known, "draws": draws, "shares": shares, "itself": itself}
+    return drawn
 
 
 def of_one_more(values: Sequence[float]) -> tuple[float, float] | None:

@@ -213,45 +213,27 @@ def answer(data: Data) -> Answer | None:
 
 
 def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
-    sentences = []
-    for stage, opening in (
-        (BEFORE, f"One of two groups reads a file in {shareds[0].piece} pieces, at equal weights"),
-        _defragmented(data, shareds),
-    ):
-        in_stage = [case for case in shareds if case.stage == stage and case.piece == shareds[0].piece]
-        parts = [f"{_under(case.scheduler)} {_loses(case, everything)}" for case in in_stage]
-        if parts:
-            sentences.append(" ".join(f"{part}." for part in (opening, *parts)))
-    cards = [_card(case, everything) for case in shareds if case.stage == BEFORE and case.piece == shareds[0].piece]
-    return Answer(sentences, _figure(shareds, everything), cards[:4], CODES)
-
-
-def _defragmented(data: Data, shareds: Sequence[Shared]) -> tuple[str, str]:
-    """The stage that the study is about, and how it is called: only what is hot was defragmented, if that was tried."""
-    if not any(case.stage == HOT for case in shareds):
-        return AFTER, "Then the file was defragmented"
-    share = moved_share(data, shareds[0].piece)
-    if share is None:
-        cost = ""
-    else:
-        cost = f", which moved {share:.0%} of what the whole file takes"
-    return HOT, f"Then only what is read of it was defragmented{cost}"
-
-
-def _under(scheduler: str) -> str:
-    if scheduler == "none":
-        return "Without a scheduler"
-    return f"Under {scheduler_label(scheduler)}"
-
-
-def _loses(case: Shared, everything: Sequence[Shared]) -> str:
-    """'its neighbour loses: it keeps 52% of its fair rate (50 to 55%)', nobody does, or why it is not known."""
-    verdict = victim(case, everything)
-    if verdict.why:
-        return f"who loses is not known ({verdict.why})"
-    if not verdict.victim:
-        return f"nobody loses {statistics.Ratio.MARGIN:.0%} or more"
-    return f"{IN_WORDS[case.workload][verdict.victim]} keeps {_kept(case, verdict.victim, everything)} of its fair rate"
+    piece = shareds[0].piece
+    of_piece = [case for case in shareds if case.piece == piece]
+    hot_was_tried = any(case.stage == HOT for case in shareds)
+    verdicts: dict[str, list[tuple[str, dict[str, str | None]]]] = {BEFORE: [], HOT: [], AFTER: []}
+    for case in of_piece:
+        group, why = victim(case, everything)
+        kept = _kept(case, group, everything) if group else None
+        verdicts[case.stage].append((case.scheduler, {"victim": group, "why": why, "kept": kept}))
+    said = words.sentences(
+        "iocontrol/answer",
+        piece=piece,
+        before=verdicts[BEFORE],
+        after=verdicts[HOT if hot_was_tried else AFTER],
+        hot=hot_was_tried,
+        moved=moved_share(data, piece),
+        who=IN_WORDS[shareds[0].workload],
+        label=scheduler_label,
+        margin=f"{statistics.Ratio.MARGIN:.0%}",
+    )
+    cards = [_card(case, everything) for case in of_piece if case.stage == BEFORE]
+    return Answer(said, _figure(shareds, everything), cards[:4], CODES)
 
 
 def _kept(case: Shared, group: str, everything: Sequence[Shared]) -> str:

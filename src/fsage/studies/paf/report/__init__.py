@@ -13,7 +13,19 @@ from functools import partial
 import pandas as pd
 
 from fsage.api.model import round_size
-from fsage.api.report import Answer, Data, Named, Section, View, by_comparisons, counted, figures, groups, planted
+from fsage.api.report import (
+    Answer,
+    Data,
+    Named,
+    Section,
+    View,
+    by_comparisons,
+    counted,
+    figures,
+    groups,
+    planted,
+    words,
+)
 
 from .fragments import file_sizes, filler, largest, several_fillers, sizes_told
 from .fullness import (
@@ -26,7 +38,6 @@ from .fullness import (
     position,
     several_amounts,
 )
-from .published import published
 from .rows import (
     CAPACITY,
     FRAGMENTATION,
@@ -34,6 +45,7 @@ from .rows import (
     axes_of,
     by_measure,
     choose_transfers,
+    largest_transfer,
     levels_axis,
     main_rows,
     note,
@@ -248,6 +260,45 @@ def _equally_full(data: Data) -> frozenset[str]:
 def _of_one_filler(draw: Draw) -> Draw:
     """What has a point a structure, where a structure is laid in one way."""
     return lambda data: None if several_fillers(data) else draw(data)
+
+
+PUBLISHED_SHARE = 11
+"""Percent of the targets that the source measured: 10 GiB for each of 256 tasks, of 22.6 TiB."""
+
+
+def published(data: Data) -> list[str]:
+    """The loss of fullness and fragmentation together, which is what was published, and what is not alike."""
+    pairs = []
+    for state in dict.fromkeys(pair.state for pair in data.comparisons):
+        axes = axes_of(data, state)
+        if axes and axes[1]:
+            pairs += _together(data, state)
+    if not pairs:
+        return []
+    taken = data.frame[data.frame["status"] == "valid"]
+    shares = (100 * taken["measured_bytes"] / taken["capacity_bytes"]).dropna()
+    return words.sentences(
+        "paf/published",
+        pairs=pairs,
+        on_iocost=taken["device_model"].str.contains("IOCost").any(),
+        measured=dict.fromkeys(f"{end:.2g}" for end in shares.agg(["min", "max"]).dropna()),
+        published_share=PUBLISHED_SHARE,
+    )
+
+
+def _together(data: Data, state: str) -> list[tuple[str, str, list[tuple[str, words.Finding]]]]:
+    """The state, the clean one, and of each kind of rate the finding; nothing where there is none."""
+    findings = []
+    against = ""
+    for row in data.of_state(largest_transfer(data.table), state).itertuples():
+        if row.to_clean is not None and row.to_clean.interval:
+            findings.append((groups.Measure.of(row.measure).plural, words.Finding(row.to_clean, tested=False)))
+            against = against or row.clean
+    if not findings:
+        return []
+    if "@" not in state:
+        against = against.partition("@")[0]
+    return [(state, against, findings)]
 
 
 VIEW = View(

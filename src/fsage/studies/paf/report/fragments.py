@@ -72,16 +72,19 @@ def sizes_told(data: Data) -> str | None:
     both = both[both["fragmentation_percent"] > 0]
     if both.empty or both["file_size_bytes"].nunique() != 1 or both["file_size_bytes_there"].nunique() != 1:
         return None
-    size, other = (round_size(both[name].iloc[0]) for name in ("file_size_bytes", "file_size_bytes_there"))
-    parts: list[str] = []
+    findings = {}
     for measure, rows in both.groupby("measure", sort=False):
         ratios = (rows["median"] / rows["median_there"]).tolist()
-        parts.append(words.Finding(_over_states(ratios), tested=False).said(groups.Measure.of(measure).doing))
-    transfer = round_size(both["transfer_size_bytes"].iloc[0])
-    states = len(both[STATE].drop_duplicates())
-    said = [f"over {states} states, where holes are of {size} files, {parts[0]}", *parts[1:]]
-    said.append(f"the reference is holes of {other} files, {transfer} at a time")
-    return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said)
+        findings[groups.Measure.of(measure).doing] = words.Finding(_over_states(ratios), tested=False)
+    clauses = words.sentences(
+        "paf/sizes",
+        findings=findings,
+        states=len(both[STATE].drop_duplicates()),
+        size=both["file_size_bytes"].iloc[0],
+        other=both["file_size_bytes_there"].iloc[0],
+        transfer=both["transfer_size_bytes"].iloc[0],
+    )
+    return words.paragraph(clauses)
 
 
 def largest(data: Data) -> figures.Figure | None:

@@ -84,37 +84,28 @@ def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
     rows_by_share = _by_share(data)
     if not compared or rows_by_share.empty:
         return {}
-    of_pair = [
-        comparison
-        for comparison in compared
-        if (comparison.state, comparison.against) == (compared[0].state, compared[0].against)
-    ]
-    rates = []
-    for measure in dict.fromkeys(comparison.measure for comparison in of_pair):
-        reached = [f"{comparison.ratio}x" for comparison in of_pair if comparison.measure == measure]
-        rates.append(f"{groups.Measure.of(measure).doing} reaches {words.joined(reached)}")
-    measured = words.joined(
-        [f"{percents[fromkey]:g}%" for fromkey in dict.fromkeys(comparison.params for comparison in of_pair)]
+    first = compared[0]
+    of_pair = [pair for pair in compared if (pair.state, pair.against) == (first.state, first.against)]
+    reached: dict[str, list[str]] = {}
+    measured: dict[str, None] = {}
+    sure = []
+    for comparison in of_pair:
+        doing = groups.Measure.of(comparison.measure).doing
+        share = f"{percents[comparison.params]:g}%"
+        measured[share] = None
+        reached.setdefault(doing, []).append(f"{comparison.ratio}x")
+        if comparison.finding.sure:
+            sure.append(f"{doing} with {share}")
+    said = words.sentences(
+        "paf/amounts",
+        measured=list(measured),
+        reached=reached,
+        state=named(first.state).where,
+        against=named(first.against).where,
+        sure=sure,
+        all_sure=len(sure) == len(of_pair),
     )
-    state = named(of_pair[0].state).where
-    against = named(of_pair[0].against).where
-    sure = [
-        f"{groups.Measure.of(comparison.measure).doing} with {percents[comparison.params]:g}%"
-        for comparison in of_pair
-        if comparison.finding.sure
-    ]
-    if len(sure) == len(of_pair):
-        beyond = "all of them"
-    else:
-        beyond = words.joined(sure) or "none of them"
-    return {
-        "sentences": [
-            f"With {measured} of the target measured, {words.joined(rates)} of the reference. That is {state}. The "
-            f"reference is the rate {against}.",
-            f"Beyond chance {'is' if len(sure) < 2 else 'are'} {beyond}.",
-        ],
-        "figure": _both(rows_by_share),
-    }
+    return {"sentences": said, "figure": _both(rows_by_share)}
 
 
 def _both(rows: pd.DataFrame) -> figures.Figure:

@@ -155,10 +155,10 @@ def answer(data: Data) -> Answer | None:
         than = "in the default layout"
     else:
         than = f"in {default}"
-    sentences = [_best(rows, texts, "fastest here", than)]
+    said = [_best(rows, texts, "fastest here", than)]
     growing = rows[rows["kind"] == "dynamic"]
     if growing.size and (rows["kind"] == "static").any():
-        sentences.append(_best(growing, texts, "fastest of what grows with the file", than))
+        said.append(_best(growing, texts, "fastest of what grows with the file", than))
     phases = zip(
         [groups.Measure.of(measure).doing for measure in rows["measure"]],
         rows["rest"].str.removeprefix("distribution "),
@@ -173,7 +173,7 @@ def answer(data: Data) -> Answer | None:
         levels=[figures.Level(1.0)],
     )
     codes = " ".join(f"Layout {state}: {text}." for state, text in texts.items())
-    return Answer(sentences, figure, data.cards, codes)
+    return Answer(said, figure, data.cards, codes)
 
 
 def layouts_in_words(data: Data) -> dict[str, str]:
@@ -205,28 +205,22 @@ def _best(rows: pd.DataFrame, texts: Mapping[str, str], what: str, than: str) ->
 
     Where one layout is the best by far in all ways of sharing the work out, these are a range.
     """
-    best: dict[str, list[str]] = {}
+    best: dict[str, list[tuple[str, str | words.Finding]]] = {}
     for measure in sorted(rows["measure"].unique(), key=_order):
         of_measure = rows[rows["measure"] == measure]
         fastest = of_measure.loc[of_measure.groupby("rest", sort=False)["median"].idxmax()]
         states = set(fastest["state"])
+        doing = groups.Measure.of(measure).doing.capitalize()
         if len(fastest) > 1 and len(states) == 1 and fastest["median"].min() >= 2.0:
             range_of = f"{fastest['median'].min():.3g} to {fastest['median'].max():.3g}"
-            best.setdefault(states.pop(), []).append(f"{groups.Measure.of(measure).doing} is {range_of} times as fast")
+            best.setdefault(states.pop(), []).append((doing, f"is {range_of} times as fast"))
             continue
         for row in fastest.to_dict("records"):
-            finding = words.Finding(row["to_clean"], tested=False)
-            if row["rest"]:
-                how = f" ({row['rest'].removeprefix('distribution ')})"
-            else:
-                how = ""
-            said = finding.said(f"{groups.Measure.of(measure).doing}{how}", over=False)
-            best.setdefault(str(row["state"]), []).append(said)
-    sentences: list[str] = []
-    for state, parts in best.items():
-        sentences += [f"Layout {state} is {what}.", *(f"{part[:1].upper()}{part[1:]}." for part in parts)]
-    sentences += [f"Layout {state} has {texts[state]}." for state in best if state in texts]
-    return " ".join([*sentences, f"The reference is the rate {than}."])
+            how = row["rest"].removeprefix("distribution ")
+            subject = f"{doing} ({how})" if how else doing
+            best.setdefault(str(row["state"]), []).append((subject, words.Finding(row["to_clean"], tested=False)))
+    [said] = words.sentences("striping/best", best=best, what=what, words=texts, than=than)
+    return said
 
 
 VIEW = View(
