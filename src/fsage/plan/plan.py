@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -20,12 +19,12 @@ from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
 from fsage.model.structure import Step
-from fsage.plan import refusals, results
+from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
-from fsage.plan.target import Target, load_claim, load_target
+from fsage.plan.target import Target, check_places, load_claim, load_target
 from fsage.study.cells import Cell
-from fsage.study.files import load_study, read_yaml
+from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
@@ -102,11 +101,8 @@ class Plan:
     @cached_property
     def states(self) -> dict[str, recipes.State]:
         """States by name, in the order in which they are built."""
-        every = {state.name: state for state in recipes.expand(self.study)}
-        if self.part is None:
-            return every
-        own = set(self.part)
-        return {name: state for name, state in every.items() if name in own}
+        own = self.part
+        return {state.name: state for state in self.study.expanded if own is None or state.name in own}
 
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:
@@ -135,6 +131,17 @@ class Plan:
         """State -> cells without a record, and without a reason why they have none; only states that have any."""
         return {state: cells for state, cells in self.todo.items() if cells}
 
+    @property
+    def missing_count(self) -> int:
+        """How many cells these are."""
+        return sum(map(len, self.missing.values()))
+
+    def missing_cells(self) -> Iterator[tuple[str, Cell]]:
+        """(state, cell) of these."""
+        for state, cells in self.missing.items():
+            for cell in cells:
+                yield state, cell
+
     def manifest(self, state: str) -> Path:
         """What a state's job makes for Snakemake (fsage.records.store)."""
         return self.results.manifest(state, self.cells[state])
@@ -146,9 +153,13 @@ class Plan:
 
     def skipped(self, state: str) -> dict[str, Json]:
         """Cell -> the row of a manifest that says why it was not measured."""
-        params = {cell.name: cell.params for cell in self.cells[state]}
         rows = self.results.skipped(state)
-        return {name: row for name, row in rows.items() if name in params and row["params"] == params[name]}
+        skipped = {}
+        for cell in self.cells[state]:
+            row = rows.get(cell.name)
+            if row and row["params"] == cell.params:
+                skipped[cell.name] = row
+        return skipped
 
     @cached_property
     def unreached(self) -> set[str]:
@@ -174,25 +185,22 @@ class Plan:
         """Cells of a state that have at this moment neither a record nor a reason, in planned order."""
         recorded = self.results.recorded(state)
         left = [cell for cell in self.cells[state] if cell.name not in recorded]
-        skipped = self.skipped(state) if left else {}
+        if not left:
+            return []
+        skipped = self.skipped(state)
         return [cell for cell in left if cell.name not in skipped]
 
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
-        return self._checked  # once: a plan does not change
-
-    @cached_property
-    def _checked(self) -> None:
         self.bytes_written()
         for what, seconds, written in self.parts():
             why = limits.why_never(self.target.spec["limits"], what, seconds, written)
             if why:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
-        cells = [cell for cells in self.missing.values() for cell in cells]
-        try:
-            refusals.of_kernels(self.target, self.inventories, cells)
-        except ValueError as error:
-            raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
+        kernels = {cell.params["kernel"] for _, cell in self.missing_cells() if cell.params.get("kernel")}
+        why = self.target.why_no_kernel(self.inventories, kernels)
+        if why:
+            raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}; nothing was touched")
 
     def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
@@ -208,7 +216,7 @@ class Plan:
 
     def check_cell(self, name: str) -> None:
         """Raise StudyError for a cell that no state of the study has."""
-        names = sorted({cell.name for cells in self.cells.values() for cell in cells})
+        names = sorted({cell.name for _, cell in self.all_cells()})
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             if near:
@@ -226,37 +234,43 @@ class Plan:
         study = self.study.name
         states = tuple(self.missing)
         jobs: list[Job] = []
-        if adaptive:
-            size = len(states) or 1
-        elif size is None:
-            size = TOGETHER_IN_GUESTS if self.target.of_kind.guests else 1
-        for first in range(0, len(states), size):
-            names = states[first : first + size]
-            count = sum(len(self.missing[name]) for name in names)
-            cells = counted(count, "cell")
-            words = ("visit", study, *names)
-            name = f"visit_{study}_{len(jobs) + 1}"
-            what = f"Visit {len(names)} states, {names[0]} to {names[-1]}: {cells}"
-            if adaptive:
-                words = ("adaptive", study)
-                name = f"adaptive_{study}"
-                what = f"Measure what says most of {cells}"
-            elif size == 1 and names[0] in self.unreached:
-                name = f"{self.states[names[0]].last_step}_{study}_{names[0]}"
-                what = f"Bring the target into state {names[0]}, and measure {cells}"
-            elif size == 1:
-                name = f"measure_{study}_{names[0]}"
-                what = f"Go back to state {names[0]}, and measure {cells}"
-            jobs.append(Job(name, words, names, count, what))
+        if adaptive and states:
+            count = self.missing_count
+            what = f"Measure what says most of {counted(count, 'cell')}"
+            jobs.append(Job(f"adaptive_{study}", ("adaptive", study), states, count, what))
+        elif not adaptive:
+            if size is None:
+                size = TOGETHER_IN_GUESTS if self.target.of_kind.guests else 1
+            for first in range(0, len(states), size):
+                jobs.append(self._visit(states[first : first + size], size, len(jobs) + 1))
         measured = tuple(state for state, cells in self.todo.items() if not cells)
         if measured:
             what = f"List the records of {len(measured)} states"
             jobs.append(Job(f"list_{study}", ("visit", study, *measured), measured, 0, what))
         return jobs
 
+    def _visit(self, names: tuple[str, ...], size: int, number: int) -> Job:
+        """The job that visits these states, where a job visits `size` of them."""
+        study = self.study.name
+        first = names[0]
+        count = sum(len(self.missing[name]) for name in names)
+        cells = counted(count, "cell")
+        if size > 1:
+            name = f"visit_{study}_{number}"
+            what = f"Visit {len(names)} states, {first} to {names[-1]}: {cells}"
+        elif first in self.unreached:
+            name = f"{self.states[first].last_step}_{study}_{first}"
+            what = f"Bring the target into state {first}, and measure {cells}"
+        else:
+            name = f"measure_{study}_{first}"
+            what = f"Go back to state {first}, and measure {cells}"
+        return Job(name, ("visit", study, *names), names, count, what)
+
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""
-        return ((state, cell) for state, cells in self.cells.items() for cell in cells)
+        for state, cells in self.cells.items():
+            for cell in cells:
+                yield state, cell
 
     @property
     def populates(self) -> int:
@@ -296,12 +310,11 @@ class Plan:
         due: dict[str, tuple[Step, ...]] = {}
         before: recipes.State | None = None
         for name, state in self.states.items():
+            done = 0
             if before and before.population == state.population:
-                done = before.parts
-            else:
-                done = ()
-            pairs = zip(done, state.parts, strict=False)
-            due[name] = state.parts[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+                while before.parts[done : done + 1] == state.parts[done : done + 1] != ():
+                    done += 1
+            due[name] = state.parts[done:]
             before = state
         return due
 
@@ -310,13 +323,16 @@ class Plan:
         if self.claim is None or "capacity_bytes" not in self.claim:
             return 0.0, 0
         seed = self.study.states.seed or 0
-        scale = self.target.file_scale
         capacity_bytes = self.claim["capacity_bytes"]
         rate = self.claim["calibration"]["write_mib_s"] * MIB
         call_s = max(CALL_S, 1 / (self.target.spec["limits"]["operations_s"] or math.inf))
-        ours = [step.on_target(scale, seed) for step in steps]
-        written = sum(step.writes_bytes(capacity_bytes) for step in ours)
-        return written / rate + sum(step.calls(capacity_bytes) for step in ours) * call_s, written
+        written = 0
+        calls = 0
+        for step in steps:
+            scaled = step.on_target(self.target.file_scale, seed)
+            written += scaled.writes_bytes(capacity_bytes)
+            calls += scaled.calls(capacity_bytes)
+        return written / rate + calls * call_s, written
 
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""
@@ -326,7 +342,7 @@ class Plan:
         """Bytes that the missing cells write; None before the target was claimed."""
         if self.claim is None:
             return None
-        return sum(self._estimates(state, cell)[1] for state, cells in self.missing.items() for cell in cells)
+        return sum(self._estimates(state, cell)[1] for state, cell in self.missing_cells())
 
     def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
         """Seconds and bytes of a cell; its workload computes them once for all iterations.
@@ -339,32 +355,20 @@ class Plan:
             steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
             params = workloads.params_of(cell.params)
             try:
-                refusals.of_kind(self.target, self.study.target, workload, cell)
-                refusals.of_room(self.target, self.claim, steps)
+                self.target.check_kind(self.study.target, workload, cell)
+                self.target.check_room(self.claim, steps)
                 if self.claim is None:
-                    refusals.of_declared(self.target, self.inventories, self._declared_clients, workload, params)
+                    self.target.check_declared(self.inventories, workload, params)
                     self._known[key] = getattr(workload, "CELL_S", CELL_S), 0
                     return self._known[key]
                 with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
-                    refusals.of_rates(self.target, workload.commands(params, self.claim, steps))
+                    self.target.check_rates(workload.commands(params, self.claim, steps))
                 written_bytes, makes_bytes = workloads.bytes_of(params, self.claim)
-                refusals.of_places(self.claim, state, tuple(steps), cell.params.get("place", 1), makes_bytes)
+                check_places(self.claim, state, tuple(steps), cell.params.get("place", 1), makes_bytes)
                 self._known[key] = workload.seconds(params, self.claim, steps), written_bytes
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
         return self._known[key]
-
-    @cached_property
-    def _declared_clients(self) -> int | None:
-        """How many clients the inventory names one by one; None where ranges or other files name them."""
-        try:
-            hosts = read_yaml(self.inventories / self.target.name / "hosts.yml")
-            names = hosts["all"]["children"]["clients"]["hosts"]
-        except (OSError, StudyError, LookupError, TypeError):
-            return None
-        if names and not any("[" in str(name) for name in names):
-            return len(names)
-        return None
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], tuple[float, int]]:

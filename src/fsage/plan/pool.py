@@ -19,7 +19,7 @@ from fsage.plan.settings import Commands
 from fsage.plan.target import Target, load_target
 from fsage.study.cells import Cell
 from fsage.study.comparisons import REPEAT, SHARE, Bind
-from fsage.study.study import Study, StudyError, means
+from fsage.study.study import Study, StudyError
 
 Parts = dict[str, tuple[str, ...]]
 """Target -> names of its states, in planned order."""
@@ -38,26 +38,25 @@ def partition_states(plans: Mapping[str, Plan], lost: Collection[str] = ()) -> P
     return {name: tuple(plan.states) for name, plan in plans.items()}
 
 
-def common_states(study: Study, states: Collection[str]) -> list[str]:
+def common_states(study: Study, states: Iterable[str]) -> list[str]:
     """Return the states that all targets measure which share a study: those of its primary comparisons."""
-    named = {text for pair in study.headline for text in (pair.state, pair.against)}
-    return [name for name in states if any(means(text, name) for text in named)]
+    return [name for name in states if study.comparisons_of(name)]
 
 
 def _bound(plans: Mapping[str, Plan], axis: str) -> Parts:
     """The axis' levels in turn."""
     first = next(iter(plans.values()))
-    of_state: dict[str, object] = {name: state.axes[axis] for name, state in first.states.items()}
-    levels = list(dict.fromkeys(of_state.values()))
+    levels = list(dict.fromkeys(state.axes[axis] for state in first.states.values()))
     if len(levels) < len(plans):
         raise StudyError(
             f"study {first.study.name} gives each target a level of {axis}: it has {len(levels)} levels, and "
             f"{len(plans)} targets were named ({', '.join(plans)})"
         )
-    parts: dict[str, tuple[str, ...]] = dict.fromkeys(plans, ())
-    for state, level in of_state.items():
-        name = list(plans)[levels.index(level) % len(plans)]
-        parts[name] += (state,)
+    names = list(plans)
+    parts: Parts = dict.fromkeys(names, ())
+    for name, state in first.states.items():
+        turn = levels.index(state.axes[axis])
+        parts[names[turn % len(names)]] += (name,)
     return parts
 
 
@@ -68,43 +67,51 @@ def _shared(plans: Mapping[str, Plan], lost: Collection[str]) -> Parts:
     """
     first = next(iter(plans.values()))
     common = common_states(first.study, first.states)
-
-    def whole(target: str, state: str) -> bool:
-        return not plans[target].to_measure(state)
-
     stay = [name for name in plans if name not in lost]
     if not stay:
         raise StudyError(f"study {first.study.name}: no target is left: {', '.join(plans)} are all said to be lost")
     # Without the common states nobody knows how a lost target compares: what it measured stands in its own results.
-    count = [name for name in plans if name in stay or all(whole(name, state) for state in common)]
+    count = [name for name, plan in plans.items() if name in stay or not any(map(plan.to_measure, common))]
+    single = [state for state in first.states if state not in common]
     owner: dict[str, str] = {}
+    for state in single:
+        measured = [name for name in count if not plans[name].to_measure(state)]
+        begun = [name for name in stay if plans[name].results.recorded(state)]
+        if measured or begun:
+            owner[state] = (measured + begun)[0]
+    rest = [state for state in single if state not in owner]
+    _deal(rest, {name: plans[name] for name in stay}, owner, common)
+    parts: Parts = dict.fromkeys(plans, ())
     for state in first.states:
-        measured = (name for name in count if whole(name, state))
-        begun = (name for name in stay if plans[name].results.recorded(state))
-        if state not in common and (first_target := next(measured, None) or next(begun, None)):
-            owner[state] = first_target
-    work = {
-        name: sum(
-            plans[name].state_seconds(state) for state in first.states if state in common or owner.get(state) == name
-        )
-        for name in stay
-    }
-    rest = [state for state in first.states if state not in common and state not in owner]
-    each = {state: first.state_seconds(state) for state in rest}
-    even = (sum(work.values()) + sum(each.values())) / len(stay)
-    room = {name: max(0.0, even - work[name]) for name in stay}
-    dealt = 0.0
-    until = 0.0
-    for name in stay:
-        until += room[name] / (sum(room.values()) or 1) * sum(each.values())
-        while rest and (name == stay[-1] or dealt + each[rest[0]] / 2 <= until):
+        for name in count:
+            if state in common or owner[state] == name:
+                parts[name] += (state,)
+    return parts
+
+
+def _deal(states: list[str], plans: Mapping[str, Plan], owner: dict[str, str], common: Sequence[str]) -> None:
+    """Give states without an owner to targets, in runs that make their work equally long."""
+    names = list(plans)
+    work_s = dict.fromkeys(names, 0.0)
+    for name, plan in plans.items():
+        work_s[name] += sum(map(plan.state_seconds, common))
+    for state, name in owner.items():
+        if name in plans:
+            work_s[name] += plans[name].state_seconds(state)
+    each_s = {state: plans[names[0]].state_seconds(state) for state in states}
+    open_s = sum(each_s.values())
+    even_s = (sum(work_s.values()) + open_s) / len(names)
+    room_s = {name: max(0.0, even_s - own_s) for name, own_s in work_s.items()}
+    whole_room_s = sum(room_s.values()) or 1
+    rest = list(states)
+    dealt_s = 0.0
+    until_s = 0.0
+    for name in names:
+        until_s += room_s[name] / whole_room_s * open_s
+        while rest and (name == names[-1] or dealt_s + each_s[rest[0]] / 2 <= until_s):
             state = rest.pop(0)
             owner[state] = name
-            dealt += each[state]
-    return {
-        name: tuple(state for state in first.states if name in count and (state in common or owner[state] == name))
-        for name in plans
-    }
+            dealt_s += each_s[state]
 
 
 MOST_TARGETS = 64
@@ -173,19 +180,28 @@ class Pool:
 
     def cells(self) -> Iterator[tuple[Plan, str, Cell]]:
         """(plan, state, cell) of everything."""
-        return ((plan, state, cell) for plan in self.plans for state, cell in plan.all_cells())
+        for plan in self.plans:
+            for state, cell in plan.all_cells():
+                yield plan, state, cell
 
     def manifests(self) -> list[Path]:
         """The manifests of all planned states, whether they are there or not."""
-        return [plan.manifest(state) for plan in self.plans for state in plan.states]
+        manifests: list[Path] = []
+        for plan in self.plans:
+            manifests += map(plan.manifest, plan.states)
+        return manifests
 
     def files(self) -> list[Path]:
         """What the table is made of: records of all planned cells, and manifests. They may not be there."""
-        return [path for plan in self.plans for path in plan.files()]
+        files: list[Path] = []
+        for plan in self.plans:
+            files += plan.files()
+        return files
 
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""
-        next((plan for plan in self.plans if name in plan.states), self.plans[0]).check_state(name)
+        if not any(name in plan.states for plan in self.plans):
+            self.plans[0].check_state(name)
 
     def check_cell(self, name: str) -> None:
         """Raise StudyError for a cell that no state of the study has."""
@@ -193,25 +209,31 @@ class Pool:
 
     def compared_records(self, wildcards: object = None) -> list[str]:
         """Records of another study that the report sets beside."""
-        return [path for plan in self.plans for path in plan.compared_records()]
+        records: list[str] = []
+        for plan in self.plans:
+            records += plan.compared_records()
+        return records
 
     def lines(self, states: bool = False) -> list[str]:
         """The plan for people: a line a target, with `states` one a state, notes, and of several what they come to."""
         sentences = list(map(words.line, self.plans))
-        over = len(self.plans) if self.several and self.study.targets == REPEAT else None
-        sentences += dict.fromkeys(note for plan in self.plans for note in words.notes(plan, over))
+        each_is_a_sample = self.several and self.study.targets == REPEAT
+        notes: dict[str, None] = {}  # in order, each once
+        for plan in self.plans:
+            notes |= dict.fromkeys(words.notes(plan, len(self.plans) if each_is_a_sample else None))
+        sentences += notes
         if self.several:
-            todo = [sum(map(len, plan.missing.values())) for plan in self.plans]
+            todo = sum(plan.missing_count for plan in self.plans)
             longest = max(plan.seconds() for plan in self.plans)
             sentences.append(
                 f"together {self.study.name}: {len(self.plans)} targets, {_how(self.study)}; "
-                f"{counted(sum(todo), 'cell')} to measure, about {duration(longest)} if all work at once"
+                f"{counted(todo, 'cell')} to measure, about {duration(longest)} if all work at once"
             )
-            sentences += [
-                f"note {self.study.name}: the targets differ: {difference}" for difference in unlike(self.plans)
-            ]
-        for plan in self.plans if states else ():
-            sentences += words.state_lines(plan)
+            for difference in unlike(self.plans):
+                sentences.append(f"note {self.study.name}: the targets differ: {difference}")
+        if states:
+            for plan in self.plans:
+                sentences += words.state_lines(plan)
         return sentences
 
 
@@ -228,15 +250,15 @@ def names_of(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise StudyError(f"target: {text!r} has an empty name; write target=ssu1,ssu2")
-    paths = [name for name in names if "/" in name or name in (".", "..")]
-    if paths:
-        raise StudyError(
-            f"target: {paths[0]!r} is a path, and a target is named as its folder in inventories/ is: "
-            f"write {Path(paths[0]).name.strip('.') or 'local'}"
-        )
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise StudyError(f"target: {text!r} names {twice[0]} twice")
+    for name in names:
+        if "/" in name or name in (".", ".."):
+            raise StudyError(
+                f"target: {name!r} is a path, and a target is named as its folder in inventories/ is: "
+                f"write {Path(name).name.strip('.') or 'local'}"
+            )
+    for name in names:
+        if names.count(name) > 1:
+            raise StudyError(f"target: {text!r} names {name} twice")
     if len(names) > MOST_TARGETS:
         raise StudyError(f"target: {len(names)} targets; allowed are {MOST_TARGETS} at most")
     return names
@@ -256,15 +278,16 @@ def load_pool(
     they are dealt now.
     """
     plans = {path.name: load_plan(study_file, path, results_root, only) for path in inventories}
-    if len(plans) == 1:
-        return Pool(tuple(plans.values()))
-    study = next(iter(plans.values())).study
-    refuse_same(list(plans.values()))
-    if study.targets == SHARE and (differing := unlike(list(plans.values()))):
+    every = list(plans.values())
+    if len(every) == 1:
+        return Pool(tuple(every))
+    refuse_same(every)
+    study = every[0].study
+    differing = "; ".join(unlike(every))
+    if study.targets == SHARE and differing:
         raise StudyError(
-            f"study {study.name}: targets that share states are to be alike, and these are not: "
-            + "; ".join(differing)
-            + ". Give each a run of its own, or let the study say `targets: repeat`"
+            f"study {study.name}: targets that share states are to be alike, and these are not: {differing}. "
+            "Give each a run of its own, or let the study say `targets: repeat`"
         )
     parts = parts or partition_states(plans, lost)
     return Pool(tuple(replace(plan, part=parts[name], lost=name in lost) for name, plan in plans.items()))
@@ -281,16 +304,15 @@ def load_pools(
     """Studies' files on these targets, by name of the study. Raises StudyError."""
     for inventory in inventories:
         load_target(inventory)  # also where no study is on it
-    strange = [name for name in lost if name not in {path.name for path in inventories}]
-    if strange:
-        raise StudyError(
-            f"lost: {strange[0]!r} is none of the targets that this run has: "
-            f"{', '.join(path.name for path in inventories)}"
-        )
-    return {
-        path.stem: load_pool(path, inventories, results_root, only, lost, (parts or {}).get(path.stem))
-        for path in studies
-    }
+    targets = [path.name for path in inventories]
+    for name in lost:
+        if name not in targets:
+            raise StudyError(f"lost: {name!r} is none of the targets that this run has: {', '.join(targets)}")
+    pools: dict[str, Pool] = {}
+    for path in studies:
+        of_study = (parts or {}).get(path.stem)
+        pools[path.stem] = load_pool(path, inventories, results_root, only, lost, of_study)
+    return pools
 
 
 DECLARED = ("kind", "filesystem", "stores", "scale", "allocator_reset", "launcher", "launcher_options", "device_model")
@@ -301,17 +323,16 @@ CAPACITY_WITHIN = 0.01
 
 def unlike(plans: Sequence[Plan]) -> list[str]:
     """Return in what targets differ, each in words: 'filesystem: ext4 on ssu1, xfs on ssu2'."""
-    sentences: list[str] = []
+    differences: list[str] = []
     for key in DECLARED:
-        values = {plan.target.name: _text(plan.target.spec.get(key)) for plan in plans}
-        sentences += _differing(key, values)
+        differences += _differing(key, {plan.target.name: plan.target.spec.get(key) for plan in plans})
     claims = {plan.target.name: plan.claim for plan in plans if plan.claim}
     for key in CLAIMED:
-        sentences += _differing(key, {name: _text(claim.get(key)) for name, claim in claims.items()})
+        differences += _differing(key, {name: claim.get(key) for name, claim in claims.items()})
     sizes = {name: claim["capacity_bytes"] for name, claim in claims.items() if "capacity_bytes" in claim}
     if sizes and max(sizes.values()) > (1 + CAPACITY_WITHIN) * min(sizes.values()):
-        sentences += _differing("capacity", {name: f"{size / 2**30:.4g} GiB" for name, size in sizes.items()})
-    return sentences
+        differences += _differing("capacity", {name: f"{size / 2**30:.4g} GiB" for name, size in sizes.items()})
+    return differences
 
 
 def refuse_same(plans: Sequence[Plan]) -> None:
@@ -345,10 +366,13 @@ def _identities(plan: Plan) -> Iterator[str]:
             yield f"directory {_text(store['directory_id'])}"
 
 
-def _differing(what: str, values: dict[str, str]) -> Iterable[str]:
-    if len(set(values.values())) < 2:
+def _differing(what: str, by_target: Mapping[str, object]) -> list[str]:
+    """In a sentence, if the values of the targets differ."""
+    values = set(map(_text, by_target.values()))
+    if len(values) < 2:
         return []
-    return [f"{what.replace('_', ' ')}: " + ", ".join(f"{value} on {name}" for name, value in values.items())]
+    on_each = ", ".join(f"{_text(value)} on {name}" for name, value in by_target.items())
+    return [f"{what.replace('_', ' ')}: {on_each}"]
 
 
 def _text(value: object) -> str:

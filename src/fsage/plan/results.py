@@ -165,8 +165,10 @@ def stored(folder: Path) -> list[Path]:
 
     if not folder.exists():
         return []
-    walked = os.walk(folder, onerror=refuse)
-    return sorted(Path(place, name) for place, _, names in walked for name in names if name.endswith(".json"))
+    files = []
+    for place, _, names in os.walk(folder, onerror=refuse):
+        files += [Path(place, name) for name in names if name.endswith(".json")]
+    return sorted(files)
 
 
 def read(path: Path) -> Any:

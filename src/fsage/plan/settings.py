@@ -60,13 +60,19 @@ def precision(config: Mapping[str, object]) -> float | None:
 
 def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that say where things are: as configured, else as they are set, else by default."""
-    names = {key: f"FSAGE_{key.upper()}" for key in PLACES}
-    return {name: str(config.get(key, environment.get(name, PLACES[key]))) for key, name in names.items()}
+    variables = {}
+    for key, usual in PLACES.items():
+        name = f"FSAGE_{key.upper()}"
+        variables[name] = str(config.get(key, environment.get(name, usual)))
+    return variables
 
 
 def asked_for(words: Iterable[str], studies: Iterable[str]) -> list[str]:
     """The studies that a command line requests: by name, or by a file below results/ that is a study's."""
-    named = {part for word in words if "=" not in word for part in (word, *Path(word).parts)}
+    named: set[str] = set()
+    for word in words:
+        if "=" not in word:
+            named |= {word, *Path(word).parts}
     return sorted(named & set(studies))
 
 
@@ -75,9 +81,9 @@ def mentioned(words: Iterable[str], studies: Iterable[str]) -> list[str]:
 
     What nobody can ask for by these words needs no plan and no rules, which take most of a dry run's time.
     """
-    words = list(words)
     studies = list(studies)
-    return [name for name in studies if any(name in word for word in words)] or studies
+    command_line = "\n".join(words)
+    return [name for name in studies if name in command_line] or studies
 
 
 def narrowed(config: Mapping[str, object], requested: Sequence[str]) -> dict[str, object]:
@@ -112,14 +118,13 @@ class Commands:
 
     def fsage(self, *words: str) -> str:
         """A command of fsage, of these words."""
-        options = [f"--{name}={getattr(self, name)}" for name in self._unusual]
+        options = [f"--{setting}" for setting in self._unusual]
         return shlex.join(["./run", "fsage", *options, f"--target={self.target}", *words])
 
     @property
     def measure_words(self) -> list[str]:
         """What measures the cells that have no record, and makes the report."""
-        config = [f"{name}={getattr(self, name)}" for name in self._unusual]
-        return ["snakemake", "--config", *config, f"target={self.target}", "--", self.study]
+        return ["snakemake", "--config", *self._unusual, f"target={self.target}", "--", self.study]
 
     @property
     def measure(self) -> str:
@@ -132,7 +137,9 @@ class Commands:
 
     @property
     def _unusual(self) -> list[str]:
-        return [name for name in ("results", "studies", "inventories") if getattr(self, name) != PLACES[name]]
+        """The places that are not the usual ones, such as results=/data/results."""
+        given = {"results": self.results, "studies": self.studies, "inventories": self.inventories}
+        return [f"{name}={place}" for name, place in given.items() if place != PLACES[name]]
 
 
 def prepared(results: Path, study: str) -> Path | None:

@@ -1,24 +1,28 @@
-"""A target as an inventory declares it, and as its claim found it."""
+"""A target as an inventory declares it, and as its claim found it; what it rules out before anything is built."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import yaml
 
 from fsage import seam
-from fsage.base import Refusal
-from fsage.model import kinds
+from fsage.base import MIB, Refusal
+from fsage.model import kinds, limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import complete, home_of
+from fsage.model.request import Phase
+from fsage.model.structure import Step, achieved
 from fsage.model.target import Spec
 from fsage.plan import results
+from fsage.study.cells import Cell
 from fsage.study.files import read_yaml, usual_target, workload_of
 from fsage.study.study import StudyError
 from fsage.text.strict import nearest, show
@@ -73,6 +77,12 @@ class Target:
         """Why it cannot be made on this machine as it is now, with so much memory; None where it can, or is there."""
         return seam.why_not_made(self.spec, memory_bytes)
 
+    def why_no_kernel(self, inventories: Path, names: Set[str]) -> str | None:
+        """Why its machine has not all of these kernels; None where it has, or is another one."""
+        if names and is_here(inventories / self.name):
+            return self.of_kind.why_no_kernel(self.spec, names)
+        return None
+
     def write(self, inventory: Path, like: Path, note: str) -> None:
         """Write an inventory that declares it, and is else as another one. `note`: the first line, who made it."""
         shutil.copytree(like, inventory, dirs_exist_ok=True)
@@ -83,6 +93,97 @@ class Target:
     def outbox(self) -> Path:
         """Where observations wait on the launcher host, until they are fetched (see fsage.host.cells.observed)."""
         return home_of(self.spec) / "outbox"
+
+    # What it rules out whatever its state is, refused before anything is built. Each check raises ValueError.
+
+    def check_kind(self, usual: str | None, workload: ModuleType, cell: Cell) -> None:
+        """Refuse what no cell on this kind of target could tell anything of. `usual`: the target of the study."""
+        remedy = f"take a target of kind {GUESTS}, such as --target {usual or KERNEL}"
+        name = cell.params["workload"]
+        kernel = cell.params.get("kernel")
+        if not self.of_kind.guests and getattr(workload, "IN_GUESTS", False):
+            raise ValueError(f"workload {name} needs a guest's own disk: {remedy}")
+        if not self.of_kind.guests and kernel:
+            raise ValueError(f"kernel {kernel}: cells of this target have its host's own kernel: {remedy}")
+        why = self.of_kind.tells_nothing(self.spec, name)
+        if why:
+            raise ValueError(why)
+
+    def check_room(self, claim: Claim | None, steps: Sequence[Step]) -> None:
+        """Refuse a state that it has no room for, even when it is empty.
+
+        Before the claim, the declaration says how large it is at most.
+        """
+        if claim:
+            capacity_bytes = claim.get("capacity_bytes")
+        else:
+            capacity_bytes = self.of_kind.most_bytes(self.spec)
+        if capacity_bytes is None:
+            return
+        for step in steps:
+            why = step.unavailable_because(capacity_bytes)
+            if why:
+                raise ValueError(why)
+
+    def check_rates(self, phases: Sequence[Phase]) -> None:
+        """Refuse a workload that cannot be kept to the site's rates."""
+        for phase in phases:
+            why = limits.why_not_kept(self.spec["limits"], phase)
+            if why:
+                raise ValueError(f"{why}; nothing was touched")
+
+    def check_declared(self, inventories: Path, workload: ModuleType, params: object) -> None:
+        """Refuse what the declared numbers rule out before there is a claim."""
+        amount_mib = self.spec["amount_mib"]
+        check_amount = getattr(workload, "check_amount", None)
+        if amount_mib and check_amount:
+            check_amount(params, amount_mib)
+        nodes = getattr(params, "nodes", None)
+        if not nodes:
+            return
+        hosts_file = inventories / self.name / "hosts.yml"
+        clients = _declared_clients(hosts_file)
+        if clients and nodes > clients:
+            raise ValueError(
+                f"nodes: {nodes} are more than the group clients of {hosts_file} has, {clients}. "
+                "Leave these cells out (--config 'only={nodes: N}'), or name more"
+            )
+
+
+@cache
+def _declared_clients(hosts_file: Path) -> int | None:
+    """How many clients an inventory names one by one; None where ranges or other files name them."""
+    try:
+        names = read_yaml(hosts_file)["all"]["children"]["clients"]["hosts"]
+    except (OSError, StudyError, LookupError, TypeError):
+        return None
+    if names and not any("[" in str(name) for name in names):
+        return len(names)
+    return None
+
+
+def check_places(claim: Claim, state: str, steps: tuple[Step, ...], place: int, makes_bytes: int) -> None:
+    """Raise ValueError where the files of all places, `makes_bytes`, do not fit beside those of the state."""
+    if place == 1 or "capacity_bytes" not in claim:
+        return
+    capacity_bytes = claim["capacity_bytes"]
+    if makes_bytes <= _least_left_bytes(steps, capacity_bytes):
+        return
+    left_bytes = float(capacity_bytes)
+    for share in achieved(steps, capacity_bytes):
+        left_bytes -= share["bytes"] * (1 - share["deleted_share_bytes"])
+    if makes_bytes > left_bytes:
+        raise ValueError(
+            f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
+            f"{left_bytes / MIB:.0f} MiB; give fewer places, a smaller amount_mib or a larger target (size_gib)"
+        )
+
+
+@cache
+def _least_left_bytes(steps: tuple[Step, ...], capacity_bytes: int) -> int:
+    """What a state's files leave as if nothing were deleted: which ones are, is drawn file by file."""
+    made = achieved([step for step in steps if not step.DELETES], capacity_bytes)
+    return capacity_bytes - sum(share["bytes"] for share in made)
 
 
 def default_target(workload: str | None = None) -> str:
@@ -166,11 +267,9 @@ def load_target(inventory: Path) -> Target:
     try:
         declared = read_yaml(path)
     except FileNotFoundError as error:
+        targets = []
         if inventory.parent.is_dir():
-            beside = inventories_in(inventory.parent)
-        else:
-            beside = []
-        targets = [folder.name for folder in beside]
+            targets = [folder.name for folder in inventories_in(inventory.parent)]
         raise StudyError(
             f"target {inventory.name!r}: {path}: {error.strerror};{nearest(inventory.name, targets)} "
             f"there are: {', '.join(targets) or 'none'}"
@@ -179,8 +278,9 @@ def load_target(inventory: Path) -> Target:
         raise StudyError(f"{path}: {show(declared)} is not a block with the key fsage_target")
     block = declared["fsage_target"]
     try:
-        if isinstance(block, dict) and (missing := [key for key in NEEDED if key not in block]):
-            raise Refusal(f"fsage_target.{missing[0]} is missing")
+        for key in NEEDED:
+            if isinstance(block, dict) and key not in block:
+                raise Refusal(f"fsage_target.{key} is missing")
         target = Target(complete(block))
     except Refusal as why:
         raise StudyError(f"{path}: {why}") from why

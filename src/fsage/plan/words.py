@@ -10,7 +10,7 @@ import time
 from typing import NamedTuple, cast
 
 from fsage import workloads
-from fsage.base import GIB, MIB
+from fsage.base import GIB, MIB, Json
 from fsage.base.sizes import counted, duration, round_size
 from fsage.model import limits
 from fsage.model.claim import Claim
@@ -71,15 +71,21 @@ def written(plan: Plan) -> Written:
     else:
         states_bytes = _states_bytes(plan, capacity_bytes)
     amount_mib = _amount_mib(plan.target)
-    claim = {"capacity_bytes": capacity_bytes, "amount_mib": amount_mib or AMOUNT_MIB, **_tasks(plan.target)}
-    cells_bytes = unknown = 0
-    for cells in plan.missing.values():
-        for cell in cells:
-            cell_bytes = _cell_bytes(cell, cast(Claim, claim))
-            if cell_bytes and amount_mib is None and not cell.params.get("amount_percent"):
-                unknown += 1
-            else:
-                cells_bytes += cell_bytes
+    claim = {
+        "capacity_bytes": capacity_bytes,
+        "amount_mib": amount_mib or AMOUNT_MIB,
+        "tasks": plan.target.spec["scale"]["tasks"],
+        "passes": 1,
+        "kind": plan.target.spec["kind"],
+    }
+    cells_bytes = 0
+    unknown = 0
+    for _, cell in plan.missing_cells():
+        cell_bytes = _cell_bytes(cell, cast(Claim, claim))
+        if cell_bytes and amount_mib is None and not cell.params.get("amount_percent"):
+            unknown += 1
+        else:
+            cells_bytes += cell_bytes
     return Written(states_bytes, cells_bytes, unknown, bound=True)
 
 
@@ -93,9 +99,11 @@ def declared_bytes(target: Target) -> int | None:
 
 def _states_bytes(plan: Plan, capacity_bytes: int) -> int:
     seed = plan.study.states.seed or 0
-    scale = plan.target.file_scale
-    steps = [step.on_target(scale, seed) for state in plan.missing for step in plan.due(state)]
-    return sum(step.writes_bytes(capacity_bytes) for step in steps)
+    states_bytes = 0
+    for state in plan.missing:
+        for step in plan.due(state):
+            states_bytes += step.on_target(plan.target.file_scale, seed).writes_bytes(capacity_bytes)
+    return states_bytes
 
 
 def _amount_mib(target: Target) -> int | None:
@@ -108,10 +116,6 @@ def _amount_mib(target: Target) -> int | None:
         return None
     a_task_mib = model["bytes_per_s"] * LONGEST_S / MIB / tasks_of(target.spec)
     return math.ceil(a_task_mib / AMOUNT_MIB) * AMOUNT_MIB
-
-
-def _tasks(target: Target) -> dict[str, object]:
-    return {"tasks": target.spec["scale"]["tasks"], "passes": 1, "kind": target.spec["kind"]}
 
 
 def _cell_bytes(cell: Cell, claim: Claim) -> int:
@@ -143,11 +147,11 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
     rates = dict[tuple[object, ...], int]()
     short = []
     for pair in plan.study.headline:
-        in_state, reference = (_samples(plan, pair, text) for text in (pair.state, pair.against))
+        in_state = _samples(plan, pair, pair.state)
+        reference = _samples(plan, pair, pair.against)
         rates[pair.pair, str(pair.at), str(pair.measures)] = in_state.rates
         short.append((pair, samples or in_state.each, samples or reference.each))
     family = sum(rates.values())
-    parts = list(plan.parts())
     spec = plan.target.spec
     name = plan.target.name
     said = list[str]()
@@ -166,8 +170,11 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
             f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"
         )
-    seconds = sum(seconds for _, seconds, _ in parts)
-    written_bytes = sum(size for *_, size in parts)
+    seconds = 0.0
+    written_bytes = 0
+    for _, part_s, part_bytes in plan.parts():
+        seconds += part_s
+        written_bytes += part_bytes
     said += limits.forecast(spec["limits"], seconds, written_bytes, time.time())
     for pair, count, against in short:
         if count and against and not reachable(count, against, family):
@@ -186,39 +193,45 @@ def _samples(plan: Plan, pair: Headline, text: str) -> _Samples:
     if not states:  # narrowed away
         return _Samples(0, 0)
     planned = [cell for cell in plan.cells[states[0]] if cell.kind == "planned"]
-    largest = max(cell.params.get("transfer_size") or 0 for cell in planned)
-    params = [cell.params for cell in planned if (cell.params.get("transfer_size") or 0) == largest]
-    taken = [
-        rate for cell_params in params for rate in workloads.rates_of(cell_params) if pair.takes(cell_params, rate)
-    ]
-    alike = {str({**cell_params, "iteration": None, "place": None}) for cell_params in params}
-    rates = len(taken) * len(alike) // len(params)
-    return _Samples(len(states) if len(states) > 1 else len(params) // len(alike), rates)
+    by_size: dict[int, list[Json]] = {}
+    for cell in planned:
+        by_size.setdefault(cell.params.get("transfer_size") or 0, []).append(cell.params)
+    largest = by_size[max(by_size)]
+    taken = 0
+    combinations = set()
+    for params in largest:
+        taken += sum(pair.takes(params, rate) for rate in workloads.rates_of(params))
+        combinations.add(str({**params, "iteration": None, "place": None}))
+    rates = taken * len(combinations) // len(largest)
+    if len(states) > 1:
+        return _Samples(len(states), rates)
+    return _Samples(len(largest) // len(combinations), rates)
 
 
 def line(plan: Plan) -> str:
     """One line for people and programs: counts, what is still to be measured, time, bytes."""
     planned = sum(cell.kind == "planned" for _, cell in plan.all_cells())
     extra = sum(map(len, plan.cells.values())) - planned
-    todo = sum(map(len, plan.missing.values()))
     axes = plan.study.cells
-    return (
+    sentence = (
         f"plan {plan.title}: {counted(planned, 'cell')}, {counted(len(plan.states), 'state')}, "
         f"{counted(plan.populates, 'populate')}, {counted(extra, 'diagnostic cell')}, "
-        f"{counted(todo, 'cell')} to measure, about {duration(plan.seconds())}, {written(plan)}"
-        + (
-            f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
-            if axes.stop
-            else ""
-        )
+        f"{counted(plan.missing_count, 'cell')} to measure, about {duration(plan.seconds())}, {written(plan)}"
     )
+    if axes.stop:
+        sentence += f", at most (the stop rule skips what is not needed after {axes.iterations} iterations)"
+    return sentence
 
 
 def state_lines(plan: Plan) -> list[str]:
     """A line a state with something to measure, in the order in which they are visited."""
-    of = "" if plan.part is None else f" on {plan.target.name}"
-    return [
-        f"  {name}{of}: {'' if name in plan.unreached else 'reached before, '}{counted(len(cells), 'cell')}, "
-        f"about {duration(plan.state_seconds(name))}"
-        for name, cells in plan.missing.items()
-    ]
+    lines = []
+    for name, cells in plan.missing.items():
+        title = name
+        if plan.part is not None:
+            title += f" on {plan.target.name}"
+        work = f"{counted(len(cells), 'cell')}, about {duration(plan.state_seconds(name))}"
+        if name not in plan.unreached:
+            work = f"reached before, {work}"
+        lines.append(f"  {title}: {work}")
+    return lines

@@ -107,7 +107,11 @@ class Study(Protocol):
 def expand(study: Study) -> list[State]:
     """Return the states of a study in planned order, without those that its filters leave no cell."""
     planned = load(study.states.recipe).expand(study.states)
-    states = [_made(state, options) for options in study.mkfs for state in planned] if study.mkfs else planned
+    states: list[State] = []
+    for options in study.mkfs:
+        states += [_made(state, options) for state in planned]
+    if not study.mkfs:
+        states = planned
     if study.turns:
         states = _in_turns(states)
     elif study.state_order == "drawn":
@@ -142,7 +146,12 @@ def _in_turns(states: list[State]) -> list[State]:
     rounds: dict[int, list[State]] = {}
     for state in states:
         rounds.setdefault(state.nominal["structure"], []).append(state)
-    return [state for number, turn in sorted(rounds.items()) for state in (turn if number % 2 else turn[::-1])]
+    in_turns: list[State] = []
+    for number, turn in sorted(rounds.items()):
+        if number % 2 == 0:
+            turn.reverse()
+        in_turns += turn
+    return in_turns
 
 
 def _in_blocks(size_bytes: int) -> int:

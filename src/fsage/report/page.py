@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 import fsage
-from fsage import dataset, recipes
+from fsage import dataset
 from fsage.analysis import validity
 from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions, reduced, settings
@@ -148,7 +148,7 @@ def _data(
         beside = summarise(comparison)
     else:
         beside = table.iloc[:0]
-    nominal = {state.name: state.nominal for state in recipes.expand(study)}
+    nominal = {state.name: state.nominal for state in study.expanded}
     return Data(table[table["main"]], planned, beside[beside["main"]], sizes, frame, nominal, study.headline)
 
 
@@ -252,7 +252,7 @@ def _facts(
         *((label, _distinct(texts[column])) for label, column in OF_RECORDS),
         ("first and last", [text for text in first_and_last if isinstance(text, str)]),
         ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),
-        ("one layout, the same for all seeds", [state.name for state in recipes.expand(study) if state.built_once]),
+        ("one layout, the same for all seeds", [state.name for state in study.expanded if state.built_once]),
         (
             "order",
             [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fsage import dataset, recipes, report
+from fsage import dataset, report
 from fsage.analysis import conditions, truth
 from fsage.base import Json, JsonView
 from fsage.base.sizes import counted
@@ -183,7 +183,7 @@ def _on_several(pool: Pool) -> set[str]:
 def _states(pool: Pool) -> list[str]:
     """All states that are measured, in planned order."""
     measured = {state for plan in pool.plans for state in plan.states}
-    return [state.name for state in recipes.expand(pool.study) if state.name in measured]
+    return [state.name for state in pool.study.expanded if state.name in measured]
 
 
 def _more(pool: Pool) -> Json:

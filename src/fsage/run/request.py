@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
 
-from fsage import recipes, workloads
+from fsage import workloads
 from fsage.base import MIB, typed
 from fsage.base.message import Unacceptable
 from fsage.model import plugins, structure
@@ -102,7 +102,7 @@ def _layouts(plan: Plan) -> dict[Step, str]:
     """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
     return {
         plugins.beside(step, "inputs").layout_of(step): state.name
-        for state in recipes.expand(plan.study)
+        for state in plan.study.expanded
         for step in state.steps(plan.target.file_scale, plan.seed)
         if step.needs_input and hasattr(plugins.beside(step, "inputs"), "free_bytes")
     }

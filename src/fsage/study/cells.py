@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, get_origin
@@ -19,11 +19,11 @@ from fsage.base.sizes import format_size
 from fsage.text.strict import (
     SIZE_PATTERN,
     Problem,
+    Problems,
     Strict,
     block_of,
     choice_of,
     count_of,
-    noting,
     problems_of,
     read_levels,
     read_size,
@@ -95,29 +95,29 @@ class CellAxes:
         """Return the axes of a block; raises ValidationError with everything that is wrong in it."""
         workload = choice_of(block_of(block), "workload", workloads.names())
         model = workloads.load(workload).Params
-        keys = ["workload", *_keys(model), "iterations", "places", "stop"]
-        problems = [Problem((key,), unknown_key(key, keys)) for key in block if key not in keys]
+        keys = _keys(model)
         places = 1
-        with noting(problems, "places"):
-            places = _places(block.get("places", 1), model)
         iterations = 1
-        with noting(problems, "iterations"):
-            iterations = count_of(block.get("iterations", places or 1))
-            if iterations < places:
-                raise ValueError(f"{iterations} do not reach {places} places: each iteration lies at one of them")
         stop = None
-        with noting(problems, "stop"):
-            stop = _stop(block.get("stop"), iterations)
-        levels = {}
-        for key in sorted(set(block) & set(_keys(model))):
-            with noting(problems, key):
-                levels[key] = _levels(model, key, block[key])
-        if problems:
-            refuse(problems)
-        axes = {
-            key: level for key, level in levels.items() if isinstance(block[key], list) and not _is_list(model, key)
-        }
-        fixed = {key: level[0] for key, level in levels.items() if key not in axes}
+        axes: dict[str, tuple[object, ...]] = {}
+        fixed: dict[str, object] = {}
+        with Problems() as wrong:
+            check_keys(wrong, block, ["workload", *keys, "iterations", "places", "stop"])
+            with wrong.at("places"):
+                places = _places(block.get("places", 1), model)
+            with wrong.at("iterations"):
+                iterations = count_of(block.get("iterations", places or 1))
+                if iterations < places:
+                    raise ValueError(f"{iterations} do not reach {places} places: each iteration lies at one of them")
+            with wrong.at("stop"):
+                stop = _stop(block.get("stop"), iterations)
+            for key in sorted(block.keys() & set(keys)):
+                with wrong.at(key):
+                    levels = _levels(model, key, block[key])
+                    if isinstance(block[key], list) and not _is_list(model, key):
+                        axes[key] = levels
+                    else:
+                        fixed[key] = levels[0]
         cells = cls(workload, model, iterations, places, stop, fixed, axes)
         check_number(cells.count, f"{_product(axes)} x {cells.budget} iterations")
         check_division(cells.levels_of("transfer_size"))
@@ -147,7 +147,9 @@ class CellAxes:
 
     def levels_of(self, key: str) -> tuple[Any, ...]:
         """Return the levels of a parameter, whether given as a list or as a value; none if not given."""
-        return self.axes.get(key) or ((self.fixed[key],) if key in self.fixed else ())
+        if key in self.fixed:
+            return (self.fixed[key],)
+        return self.axes.get(key, ())
 
     def params(self, levels: dict[str, object], iteration: int = 1) -> dict[str, object]:
         """Return all parameters of a cell, the workload's defaults filled in; raises ValidationError."""
@@ -169,16 +171,15 @@ class CellAxes:
 
     def numbered(self, iterations: int, places: int) -> tuple[Combination, ...]:
         """So many iterations of each combination, one after the other at one of so many places."""
-        return tuple(
-            Combination(
-                f"{label}i{number}",
-                {**self.fixed, **levels, **sample},
-                {**params, **(sample if "place" in params else {"iteration": number})},
-            )
-            for label, levels, params in self._validated
-            for number in range(1, iterations + 1)
-            for sample in [{"iteration": number, "place": (number - 1) % places + 1}]
-        )
+        cells = []
+        for label, levels, params in self._validated:
+            for number in range(1, iterations + 1):
+                sample = {"iteration": number, "place": (number - 1) % places + 1}
+                of_cell = {**params, "iteration": number}
+                if "place" in params:
+                    of_cell |= sample
+                cells.append(Combination(f"{label}i{number}", {**self.fixed, **levels, **sample}, of_cell))
+        return tuple(cells)
 
     @cached_property
     def _validated(self) -> tuple[tuple[str, dict[str, object], dict[str, object]], ...]:
@@ -199,15 +200,22 @@ class CellAxes:
         return tuple(made)
 
     def _at_level(self, problem: Problem, levels: dict[str, object]) -> Problem:
-        key = problem.loc[0] if problem.loc else None
+        key, *rest = problem.loc or [""]
         if key not in self.axes:
             return problem
-        return Problem((key, self.axes[key].index(levels[key]), *problem.loc[1:]), problem.text)
+        return Problem((key, self.axes[key].index(levels[key]), *rest), problem.text)
 
 
 def of_workload(name: str, **given: object) -> dict[str, object]:
     """Return all parameters of a cell of that workload, its defaults filled in; raises ValidationError."""
     return workloads.load(name).Params.model_validate({"workload": name, **given}, strict=True).model_dump(mode="json")
+
+
+def check_keys(wrong: Problems, block: Json, keys: Collection[str]) -> None:
+    """Note the keys of a block that it does not have."""
+    for key in block:
+        if key not in keys:
+            wrong.add(key, unknown_key(key, keys))
 
 
 def check_number(count: int, how: str, most: int = MOST, what: str = "cells") -> None:
@@ -235,27 +243,27 @@ def level_text(key: str, level: Any) -> str:
     """Return a level as it is written in a study and in the names of cells."""
     if _is_size(key):
         return format_size(level)
-    return str(level).lower() if isinstance(level, bool) else str(level)
+    if isinstance(level, bool):
+        return str(level).lower()
+    return str(level)
 
 
 def schema(name: str) -> tuple[Json, Json]:
     """Return the JSON schema of `cells:` for one workload, and the shapes of one level of each parameter."""
     model = workloads.load(name).Params
     described = model.model_json_schema()
-    given = {key: described["properties"][key] for key in _keys(model)}
-    about = {
-        key: {part: shape[part] for part in ("description", "default") if part in shape} for key, shape in given.items()
-    }
-    size = {"type": "string", "pattern": SIZE_PATTERN}
-    one_level = {
-        key: size if _is_size(key) else {part: text for part, text in shape.items() if part not in about[key]}
-        for key, shape in given.items()
-    }
-    many = {
-        key: shape if _is_list(model, key) else {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}]}
-        for key, shape in one_level.items()
-    }
-    many = {key: shape | about[key] for key, shape in many.items()}
+    one_level: Json = {}
+    many: Json = {}
+    for key in _keys(model):
+        shape = dict(described["properties"][key])
+        about = {part: shape.pop(part) for part in ("description", "default") if part in shape}
+        if _is_size(key):
+            shape = {"type": "string", "pattern": SIZE_PATTERN}
+        one_level[key] = shape
+        if _is_list(model, key):
+            many[key] = {**shape, **about}
+        else:
+            many[key] = {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1}], **about}
     needed = [key for key in described.get("required", ()) if key in many]
     stop = {
         "anyOf": [Stop.model_json_schema(), {"type": "null"}],
@@ -314,15 +322,12 @@ def _levels(model: type[BaseModel], key: str, value: object) -> tuple[object, ..
         return read_levels(value, read_size if _is_size(key) else scalar_of)
     if not isinstance(value, list):
         raise ValueError(f"{show(value)} is not a list, such as [a, b]")
-    return (tuple(value) if _origin(model, key) is tuple else value,)  # a parameter that is a list: one level
+    kind: Any = get_origin(model.model_fields[key].annotation)
+    return (kind(value),)  # a parameter that is a list: one level
 
 
 def _is_list(model: type[BaseModel], key: str) -> bool:
-    return _origin(model, key) in (tuple, list)
-
-
-def _origin(model: type[BaseModel], key: str) -> object:
-    return get_origin(model.model_fields[key].annotation)
+    return get_origin(model.model_fields[key].annotation) in (tuple, list)
 
 
 def _is_size(key: str) -> bool:

@@ -9,7 +9,7 @@ a few levels of a few axes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,12 +21,11 @@ from fsage.model.declaration import device_model
 from fsage.recipes import State
 from fsage.study.cells import CellAxes, Combination, level_text
 from fsage.text.strict import (
-    Problem,
+    Problems,
     Spelled,
     Strict,
     block_of,
     count_of,
-    noting,
     problems_of,
     read_levels,
     refuse,
@@ -114,30 +113,37 @@ class Axes:
     def __init__(self, states: Any, cells: CellAxes, mkfs: Sequence[str]) -> None:
         self._states = type(states)
         self._cells = cells
-        self.levels = levels_of_states(states)
+        expanded = recipes.load(states.recipe).expand(states)
+        self.levels = levels_of_states(expanded)
         if mkfs:
             self.levels["mkfs"] = list(mkfs)
         for key in (*cells.axes, *cells.fixed):
             self.levels[key] = list(cells.levels_of(key))
-        layouts = max(state.layouts for state in recipes.load(states.recipe).expand(states))
+        layouts = max(state.layouts for state in expanded)
         self.levels["iteration"] = list(range(1, max(cells.budget, layouts) + 1))
+
+    @property
+    def words(self) -> set[str]:
+        """The levels that are text."""
+        words: set[str] = set()
+        for levels in self.levels.values():
+            words |= {level for level in levels if isinstance(level, str)}
+        return words
 
     def read(self, entry: Any) -> Filter:
         """Return the filter of one entry; ValidationError for axes and levels that the study has not."""
         if not block_of(entry):
             raise ValueError("an empty entry would match everything")
-        problems: list[Problem] = []
         result: Filter = {}
-        for key, value in entry.items():
-            with noting(problems, key):
-                if key not in self.levels:
-                    raise ValueError(unknown_key(key, self.levels))
-                result[key] = self._read(key, value)
-                for level in result[key]:
-                    if level not in self.levels[key]:
-                        raise ValueError(self._unknown(key, level))
-        if problems:
-            refuse(problems)
+        with Problems() as wrong:
+            for key, value in entry.items():
+                with wrong.at(key):
+                    if key not in self.levels:
+                        raise ValueError(unknown_key(key, self.levels))
+                    result[key] = self._read(key, value)
+                    for level in result[key]:
+                        if level not in self.levels[key]:
+                            raise ValueError(self._unknown(key, level))
         return result
 
     def _read(self, key: str, value: object) -> tuple[object, ...]:
@@ -145,9 +151,10 @@ class Axes:
             return read_levels(value, count_of)
         # As the study has them: also those that nobody writes into it, such as what a recipe compares with.
         by_text = {level_text(key, level): level for level in self.levels[key]}
-        texts = [str(part) for part in (value if isinstance(value, list) else [value])]
-        if texts and all(text in by_text for text in texts):
-            return tuple(by_text[text] for text in texts)
+        parts = value if isinstance(value, list) else [value]
+        texts = list(map(str, parts))
+        if texts and by_text.keys() >= set(texts):
+            return tuple(map(by_text.__getitem__, texts))
         if key in self._states.model_fields:
             return read_axis(self._states, key, value)
         if key in self._cells.keys:
@@ -155,23 +162,26 @@ class Axes:
         return read_levels(value, scalar_of)  # an axis that the recipe makes of others, such as `holes`
 
     def _unknown(self, key: str, level: object) -> str:
-        texts = [level_text(key, axis_level) for axis_level in self.levels[key]]
-        if not all(isinstance(axis_level, int) for axis_level in (level, *self.levels[key])):
+        known = self.levels[key]
+        texts = [level_text(key, axis_level) for axis_level in known]
+        if not all(isinstance(number, int) for number in (level, *known)):
             return unknown_value(level_text(key, level), texts)
-        near = min(self.levels[key], key=lambda axis_level: abs(axis_level - level))
+        near = min(known, key=lambda axis_level: abs(axis_level - level))
         return (
             f"{level_text(key, level)} is no level of this study; the nearest is {level_text(key, near)}; "
             f"allowed: {', '.join(texts)}"
         )
 
 
-def levels_of_states(states: Any) -> dict[str, list[Any]]:
+def levels_of_states(states: Iterable[State]) -> dict[str, list[Any]]:
     """Return the levels on each axis of the states."""
-    levels: dict[str, dict[object, None]] = {}
-    for state in recipes.load(states.recipe).expand(states):
+    levels: dict[str, list[Any]] = {}
+    for state in states:
         for key, level in state.axes.items():
-            levels.setdefault(key, {})[level] = None
-    return {key: list(values) for key, values in levels.items()}
+            of_axis = levels.setdefault(key, [])
+            if level not in of_axis:
+                of_axis.append(level)
+    return levels
 
 
 def read_axis(states: type[BaseModel], key: str, value: object) -> tuple[object, ...]:
@@ -183,18 +193,19 @@ def read_axis(states: type[BaseModel], key: str, value: object) -> tuple[object,
 
 def of_cells(filters: list[Filter], state: State) -> list[Filter]:
     """Return what the filters that match a state ask of its cells."""
-    return [
-        {key: levels for key, levels in entry.items() if key not in state.axes}
-        for entry in filters
-        if all(state.axes.get(key) in levels for key, levels in entry.items() if key in state.axes)
-    ]
+    of_state = []
+    for entry in filters:
+        if all(level in entry.get(key, (level,)) for key, level in state.axes.items()):
+            of_state.append({key: levels for key, levels in entry.items() if key not in state.axes})
+    return of_state
 
 
 def any_matches(filters: list[Filter], cell: Combination) -> bool:
     """Say whether a cell matches one of the filters; an axis that it has not does not match."""
-    return any(
-        all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items()) for entry in filters
-    )
+    for entry in filters:
+        if all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items()):
+            return True
+    return False
 
 
 NAME = Spelled(r"[a-z][a-z0-9_]{0,31}", "a name of at most 32 of a-z, 0-9 and '_', a letter first")
@@ -215,10 +226,13 @@ class Headline(Strict):
         """Both states in fixed order: the reversed comparison is the same test."""
         return frozenset((self.state, self.against))
 
+    def meets(self, params: Mapping[str, object]) -> bool:
+        """Whether a cell of these parameters is compared."""
+        return all(params.get(key) == level for key, level in self.at.items())
+
     def takes(self, params: Mapping[str, object], measure: str) -> bool:
         """Whether a cell of these parameters is compared in this rate."""
-        meant = all(params.get(key) == level for key, level in self.at.items())
-        return meant and (not self.measures or measure in self.measures)
+        return self.meets(params) and (not self.measures or measure in self.measures)
 
 
 @dataclass(frozen=True)
@@ -229,22 +243,22 @@ class Compare:
     levels: dict[str, object]
 
     @classmethod
-    def read(cls, block: Any, states: BaseModel) -> Compare:
+    def read(cls, block: Any, states: Any) -> Compare:
         """Return what a block names; raises ValidationError for axes that the states do not have."""
-        axes = [key for key in levels_of_states(states) if key != "notation"]
-        problems: list[Problem] = []
+        expanded = recipes.load(states.recipe).expand(states)
+        axes = [key for key in levels_of_states(expanded) if key != "notation"]
         levels = {}
         study: Any = block_of(block).get("study")
-        if not isinstance(study, str) or not re.fullmatch(NAME.pattern, study):
-            problems.append(Problem(("study",), f"{show(study)} is not the name of a study"))
-        for key, value in block.items():
-            with noting(problems, key):
-                if key != "study" and key not in axes:
-                    raise ValueError(unknown_key(key, ["study", *axes]))
-                if key != "study":
+        with Problems() as wrong:
+            if not isinstance(study, str) or not re.fullmatch(NAME.pattern, study):
+                wrong.add("study", f"{show(study)} is not the name of a study")
+            for key, value in block.items():
+                if key == "study":
+                    continue
+                with wrong.at(key):
+                    if key not in axes:
+                        raise ValueError(unknown_key(key, ["study", *axes]))
                     levels[key], *others = read_axis(type(states), key, value)
                     if others:
                         raise ValueError("has several levels: give one")
-        if problems:
-            refuse(problems)
         return cls(study, levels)

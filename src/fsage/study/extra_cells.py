@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -12,16 +11,15 @@ from pydantic import Field
 from fsage.study.cells import (
     CLOSED,
     COUNT,
-    Cell,
     CellAxes,
     Combination,
     check_division,
+    check_keys,
     level_text,
     of_workload,
-    shuffled,
 )
 from fsage.study.cells import schema as cells_schema
-from fsage.text.strict import Problem, Strict, block_of, count_of, names_of, noting, refuse, unknown_key
+from fsage.text.strict import Problems, Strict, block_of, count_of, names_of, refuse
 
 
 class ReferenceReads(Strict):
@@ -50,11 +48,11 @@ class Sentinels:
     @classmethod
     def read(cls, block: object, planned: CellAxes) -> Sentinels:
         """Return the sentinels of a block; raises ValidationError with everything that is wrong in it."""
-        problems: list[Problem] = []
         every: Any = block_of(block).get("every")
-        with noting(problems, "every"):
-            count_of(every)
-        params = _one_cell(block, planned, "every", "sentinels", problems)
+        with Problems() as wrong:
+            with wrong.at("every"):
+                count_of(every)
+            params = _one_cell(block, planned, "every", "sentinels", wrong)
         return cls(every, params)
 
     def cell(self, number: int) -> tuple[str, str, dict[str, object]]:
@@ -72,40 +70,17 @@ class Traces:
     @classmethod
     def read(cls, block: object, planned: CellAxes) -> Traces:
         """Return the traces of a block; raises ValidationError with everything that is wrong in it."""
-        problems: list[Problem] = []
         states: tuple[str, ...] = ()
         traced = block_of(block)
-        with noting(problems, "states"):
-            states = names_of(traced.get("states"), least=1)
-        params = _one_cell(traced, planned, "states", "traced cells", problems)
+        with Problems() as wrong:
+            with wrong.at("states"):
+                states = names_of(traced.get("states"), least=1)
+            params = _one_cell(traced, planned, "states", "traced cells", wrong)
         return cls(states, {**params, "iteration": 1})
 
     def cell(self) -> tuple[str, str, dict[str, object]]:
         """Return name, kind and parameters."""
         return "traced_1", "traced", self.params
-
-
-@dataclass(frozen=True)
-class DiagnosticCells:
-    """All that a state has beside its planned cells; None: nothing of that kind."""
-
-    sentinels: Sentinels | None
-    reference_reads: ReferenceReads | None
-    traces: Traces | None
-
-    def among(self, combinations: Iterable[Combination], order_seed: int, state: str, traced: bool) -> list[Cell]:
-        """The cells of a state in the order of measuring: planned ones by the seed, diagnostic ones between."""
-        planned = shuffled(combinations, f"{order_seed}/{state}/")
-        cells: list[tuple[str, str, dict[str, object]]] = []
-        for done in range(len(planned) + 1):
-            if self.sentinels and planned and done % self.sentinels.every == 0:
-                cells.append(self.sentinels.cell(done // self.sentinels.every + 1))
-            cells += [(cell.name, "planned", cell.params) for cell in planned[done : done + 1]]
-        if self.traces and traced:
-            cells.append(self.traces.cell())
-        if self.reference_reads:
-            cells = [self.reference_reads.cell(1), *cells, self.reference_reads.cell(2)]
-        return [Cell(*cell, order) for order, cell in enumerate(cells, 1)]
 
 
 def schemas(one_level: dict[str, object]) -> dict[str, dict[str, object]]:
@@ -117,16 +92,15 @@ def schemas(one_level: dict[str, object]) -> dict[str, dict[str, object]]:
     }
 
 
-def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list[Problem]) -> dict[str, object]:
+def _one_cell(block: Any, planned: CellAxes, own: str, what: str, wrong: Problems) -> dict[str, object]:
     """Return the parameters of one cell; what the block leaves out is as in the planned cells, if alike in all.
 
     `own` is the block's key that is no parameter. Raises ValidationError, with the problems found before.
     """
-    keys = [own, *planned.keys]
-    problems += [Problem((key,), unknown_key(key, keys)) for key in block if key not in keys]
+    check_keys(wrong, block, [own, *planned.keys])
     levels = {}
     for key in planned.keys:
-        with noting(problems, key):
+        with wrong.at(key):
             if key in block:
                 key_levels = planned.read_levels(key, block[key])
             else:
@@ -136,10 +110,10 @@ def _one_cell(block: Any, planned: CellAxes, own: str, what: str, problems: list
                 raise ValueError(f"{what} are all alike: give one level ({texts})")
             if key_levels:
                 levels[key] = key_levels[0]
-    with noting(problems):
+    with wrong.at():
         check_division((*planned.levels_of("transfer_size"), levels.get("transfer_size", 1)))
-    if problems:
-        refuse(problems)
+    if wrong.found:
+        refuse(wrong.found)
     return planned.params(levels)
 
 
@@ -153,27 +127,21 @@ class AdditionalCells:
     @classmethod
     def read(cls, block: Any) -> AdditionalCells:
         """Return what a block asks for; raises ValidationError with everything that is wrong in it."""
-        rest = {key: value for key, value in block_of(block).items() if key != "states"}
-        problems: list[Problem] = []
-        states: tuple[str, ...] = ()
-        with noting(problems, "states"):
-            states = names_of(block.get("states", []))
-        cells = None
-        with noting(problems):
-            cells = CellAxes.read(rest)
-        if cells and cells.stop:
-            problems.append(Problem(("stop",), "stands in 'cells' only"))
-        if problems or cells is None:
-            refuse(problems)
+        rest = dict(block_of(block))
+        with Problems() as wrong:
+            with wrong.at("states"):
+                states = names_of(rest.pop("states", []))
+            with wrong.at():
+                cells = CellAxes.read(rest)
+                if cells.stop:
+                    wrong.add("stop", "stands in 'cells' only")
         return cls(states, cells)
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:
         """The cells of one state; their names begin with the workload's, so that they are no others'."""
-        return tuple(
-            combination._replace(name=f"{self.cells.workload}_{combination.name}")
-            for combination in self.cells.combinations
-        )
+        prefix = f"{self.cells.workload}_"
+        return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.combinations)
 
 
 def schema(name: str) -> dict[str, object]:

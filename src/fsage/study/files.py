@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fsage import recipes
 from fsage.base import Json, message
 from fsage.statistics import reachable
 from fsage.study.study import Study, StudyError
@@ -33,17 +32,13 @@ def load_study(path: Path | str, turns: bool = False) -> Study:
             f"{path}: it is empty; a study has the keys {', '.join(needed)} at least, as config/quickstart.yaml"
         )
     study = _validated(path, block)
-    if turns and (in_turns := _in_turns(block, study)):
-        repeated = _validated(path, in_turns)
-        if hasattr(repeated.states, "visit_each"):
-            repeated.states.visit_each()
-        if all("structure" in state.nominal for state in recipes.expand(repeated)):  # a state of its own is built once
-            repeated._turns = True
-            return repeated
+    repeated = _repeated(block, study) if turns else None
+    if repeated:
+        return _validated(path, repeated).in_turns() or study
     return study
 
 
-def _in_turns(block: Any, study: Study) -> Json | None:
+def _repeated(block: Any, study: Study) -> Json | None:
     """The block of a study with as many structures as it has iterations, of one each; None where that cannot be."""
     states = study.states
     cells = study.cells
@@ -53,9 +48,11 @@ def _in_turns(block: Any, study: Study) -> Json | None:
     visits = max(structures, cells.iterations)
     if not reachable(visits, visits, family=1):
         return None
-    expanded = recipes.expand(study)
-    if len(expanded) < 2 or any(step.writes_bytes(1 << 30) for state in expanded for step in state.parts):
+    if len(study.expanded) < 2:
         return None
+    for state in study.expanded:
+        if any(step.writes_bytes(1 << 30) for step in state.parts):
+            return None
     return {
         **block,
         "states": {**block["states"], "structures": visits},

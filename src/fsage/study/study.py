@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
@@ -14,7 +16,7 @@ from fsage import recipes, workloads
 from fsage.base import Json
 from fsage.model import tuning
 from fsage.recipes import State
-from fsage.study.cells import Cell, CellAxes, Combination, check_number
+from fsage.study.cells import Cell, CellAxes, Combination, check_number, shuffled
 from fsage.study.comparisons import (
     NAME,
     REPEAT,
@@ -31,16 +33,16 @@ from fsage.study.comparisons import (
     of_cells,
     read_targets,
 )
-from fsage.study.extra_cells import AdditionalCells, DiagnosticCells, ReferenceReads, Sentinels, Traces
+from fsage.study.extra_cells import AdditionalCells, ReferenceReads, Sentinels, Traces
 from fsage.text import yaml_text
 from fsage.text.strict import (
     Levels,
     Problem,
+    Problems,
     Strict,
     block_of,
     choice_of,
     nearest,
-    noting,
     problems_of,
     refuse,
     show,
@@ -62,11 +64,16 @@ def _read_states(block: object) -> BaseModel:
         states = model.model_validate(block)
     except ValidationError as error:
         refuse(problems_of(error, model))
-    counts = {key: len(levels) for key in model.model_fields if isinstance(levels := getattr(states, key), tuple)}
-    structures = getattr(states, "structures", 1)
-    counts["structures"] = max(structures.values(), default=1) if isinstance(structures, dict) else structures
+    counts = {}
+    for key, levels in states:
+        if key == "structures" and isinstance(levels, dict):
+            counts[key] = max(levels.values(), default=1)
+        elif key == "structures":
+            counts[key] = levels
+        elif isinstance(levels, tuple):
+            counts[key] = len(levels) or 1
     how = " x ".join(f"{count} of {key}" for key, count in counts.items() if count > 1)
-    check_number(math.prod(count for count in counts.values() if count), how, MOST_STATES, "states")
+    check_number(math.prod(counts.values()), how, MOST_STATES, "states")
     return states
 
 
@@ -77,18 +84,16 @@ else:
 
 
 def _read_tuning(block: Any) -> dict[str, object]:
-    problems = [
-        Problem((str(name),), why)
-        for name, value in block_of(block).items()
-        if (why := tuning.invalid_because(name, value)) is not None
-    ]
-    if problems:
-        refuse(problems)
+    with Problems() as wrong:
+        for name, value in block_of(block).items():
+            why = tuning.invalid_because(name, value)
+            if why is not None:
+                wrong.add(str(name), why)
     return dict(block)
 
 
 class Study(Strict):
-    """A study file; `recipes.expand(study)` are its states and `cells_of(state)` what is measured in each."""
+    """A study file; `expanded` are its states and `cells_of(state)` what is measured in each."""
 
     name: Annotated[str, NAME, Field(description="the file's name; names results too")]
     title: str = Field(description="heads the report")
@@ -170,12 +175,10 @@ class Study(Strict):
             return []
         axes = Axes(info.data["states"], info.data["cells"], info.data.get("mkfs", ()))
         filters: list[Filter] = []
-        problems: list[Problem] = []
-        for index, entry in enumerate(block):
-            with noting(problems, index):
-                filters.append(axes.read(entry))
-        if problems:
-            refuse(problems)
+        with Problems() as wrong:
+            for index, entry in enumerate(block):
+                with wrong.at(index):
+                    filters.append(axes.read(entry))
         return filters
 
     @field_validator("compare", mode="plain")
@@ -188,125 +191,147 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Study:
+        blocks = [self.cells, *(additional.cells for additional in self.additional_cells)]
         states = len(recipes.load(self.states.recipe).expand(self.states)) * max(1, len(self.mkfs))
-        a_state = self.cells.count + sum(additional_cell.cells.count for additional_cell in self.additional_cells)
+        a_state = sum(block.count for block in blocks)
         check_number(states * a_state, f"{states:,} states of {a_state:,} cells")
-        names = [state.name for state in recipes.expand(self)]
+        names = [state.name for state in self.expanded]
         if not names:
             refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
-        problems: list[Problem] = []
-        for block in (self.cells, *(additional_cell.cells for additional_cell in self.additional_cells)):
-            with noting(problems, "cells"):
-                workloads.rates_of(block.combinations[0].params)
-        for index, line in enumerate(self.headline):
-            for key in ("state", "against"):
-                with noting(problems, "headline", index, key):
-                    _find(getattr(line, key), names)
-            problems += [Problem(("headline", index), text) for text in self._misses(line)]
-        problems += self._cannot_be_dealt()
-        if self.traces:
-            named = [("traces", self.traces.states)]
-        else:
-            named = []
-        for block, places in (
-            *named,
-            *(
-                (f"additional_cells[{number}]", additional_cell.states)
-                for number, additional_cell in enumerate(self.additional_cells)
-            ),
-        ):
-            for index, name in enumerate(places):
-                with noting(problems, block, "states", index):
-                    _find(name, names)
-        if len({additional_cell.cells.workload for additional_cell in self.additional_cells}) < len(
-            self.additional_cells
-        ):
-            problems.append(
-                Problem(("additional_cells",), "a workload stands there twice: give its levels in one block")
-            )
-        if problems:
-            refuse(problems)
+        with Problems() as wrong:
+            for block in blocks:
+                with wrong.at("cells"):
+                    workloads.rates_of(block.combinations[0].params)
+            for index, pair in enumerate(self.headline):
+                for key in ("state", "against"):
+                    with wrong.at("headline", index, key):
+                        _find(getattr(pair, key), names)
+                for text in self._misses(pair):
+                    wrong.add(("headline", index), text)
+            self._check_dealt(wrong)
+            if self.traces:
+                _check_states(wrong, "traces", self.traces.states, names)
+            for number, additional in enumerate(self.additional_cells):
+                _check_states(wrong, f"additional_cells[{number}]", additional.states, names)
+            used = {additional.cells.workload for additional in self.additional_cells}
+            if len(used) < len(self.additional_cells):
+                wrong.add("additional_cells", "a workload stands there twice: give its levels in one block")
         return self
 
-    def _cannot_be_dealt(self) -> list[Problem]:
-        """Why several targets could not be what `targets` says."""
+    def _check_dealt(self, wrong: Problems) -> None:
+        """Note why several targets could not be what `targets` says."""
         if isinstance(self.targets, Bind):
-            axes = list(recipes.expand(self)[0].axes)
+            axes = list(self.expanded[0].axes)
             if self.targets.bind not in axes:
-                return [Problem(("targets", "bind"), unknown_value(self.targets.bind, axes))]
+                wrong.add(("targets", "bind"), unknown_value(self.targets.bind, axes))
         if self.targets == SHARE and not self.headline:
-            why = "targets that share states all measure those that 'headline' compares, and it is empty"
-            return [Problem(("targets",), why)]
-        return []
+            wrong.add(
+                "targets", "targets that share states all measure those that 'headline' compares, and it is empty"
+            )
 
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
-        cells = [combination.params for combination in self.cells.combinations]
-        rates = {rate for cell in cells for rate in workloads.rates_of(cell)}
-        wrong = [
-            f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}"
-            for measure in line.measures
-            if measure not in rates
-        ]
-        if not any(line.takes(cell, rate) for cell in cells for rate in line.measures or rates) and not wrong:
+        rates = set()
+        is_met = False
+        for combination in self.cells.combinations:
+            for rate in workloads.rates_of(combination.params):
+                rates.add(rate)
+                is_met = is_met or line.takes(combination.params, rate)
+        wrong = []
+        for measure in line.measures:
+            if measure not in rates:
+                wrong.append(f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}")
+        if not is_met and not wrong:
             wrong.append(f"no cell has the parameters in 'at': {show(line.at)}")
         return wrong
 
+    @cached_property
+    def expanded(self) -> list[State]:
+        """The states in planned order, without those that its filters leave no cell."""
+        return recipes.expand(self)
+
+    def _anew(self) -> Study:
+        """A copy whose states are expanded anew."""
+        study = self.model_copy()
+        study.__dict__.pop("expanded", None)
+        return study
+
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
-        more = [
-            additional_cell
-            for additional_cell in self.additional_cells
-            if not additional_cell.states or any(means(text, state.name) for text in additional_cell.states)
-        ]
-        planned = self.cells.of_state(state.nominal.get("structure"), state.layouts)
-        every = (*planned, *(cell for block in more for cell in block.combinations))
-        if not self.only and not self.exclude and not self._narrowed:
-            return every
-        only, exclude, narrowed = (of_cells(filters, state) for filters in (self.only, self.exclude, self._narrowed))
-        return tuple(
-            cell
-            for cell in every
-            if (not self.only or any_matches(only, cell))
-            and (not self._narrowed or any_matches(narrowed, cell))
-            and not any_matches(exclude, cell)
-        )
+        every = self.cells.of_state(state.nominal.get("structure"), state.layouts)
+        for additional in self.additional_cells:
+            if not additional.states or any_means(additional.states, state.name):
+                every += additional.combinations
+        for filters in (self.only, self._narrowed):
+            if filters:
+                of_state = of_cells(filters, state)
+                every = tuple(cell for cell in every if any_matches(of_state, cell))
+        if self.exclude:
+            excluded = of_cells(self.exclude, state)
+            every = tuple(cell for cell in every if not any_matches(excluded, cell))
+        return every
+
+    def in_turns(self) -> Study | None:
+        """The study with each state visited in turns; None where one has no structure of its own: it is built once."""
+        study = self._anew()
+        if hasattr(study.states, "visit_each"):
+            study.states.visit_each()
+        if not all("structure" in state.nominal for state in study.expanded):
+            return None
+        study = study._anew()
+        study._turns = True
+        return study
 
     def narrowed(self, entry: object) -> Study:
         """The study with fewer levels: `entry` is one of `only`, such as {"capacity": 80}. Raises StudyError.
 
         Numbers may be text, as a command line gives them; a kernel "5.10" is no number.
         """
-        study = self.model_copy()
+        study = self._anew()
+        where = f"study {self.name}: only"
         try:
             axes = Axes(self.states, self.cells, self.mkfs)
-            words = {level for levels in axes.levels.values() for level in levels if isinstance(level, str)}
-            study._narrowed = [axes.read(_typed(entry, words))]
+            study._narrowed = [axes.read(_typed(entry, axes.words))]
         except ValidationError as error:
-            raise StudyError(
-                "\n".join(f"study {self.name}: only: {problem}" for problem in problems_of(error))
-            ) from None
+            raise StudyError("\n".join(f"{where}: {problem}" for problem in problems_of(error))) from None
         except ValueError as error:
-            raise StudyError(f"study {self.name}: only: {error}") from None
-        if not recipes.expand(study):
-            raise StudyError(f"study {self.name}: only: {entry} leaves no cell to measure")
+            raise StudyError(f"{where}: {error}") from None
+        if not study.expanded:
+            raise StudyError(f"{where}: {entry} leaves no cell to measure")
         return study
+
+    def comparisons_of(self, name: str) -> list[Headline]:
+        """The primary comparisons of a state."""
+        return [pair for pair in self.headline if means(pair.state, name) or means(pair.against, name)]
 
     def without_watch(self) -> Study:
         """The study for a device that never changes: without the cells that watch for that."""
         return self.model_copy(update={"sentinels": None, "reference_reads": None, "warm_up": False})
 
     def cells_of(self, state: State, first: bool = False) -> list[Cell]:
-        """Return the cells of a state in the order of measuring, diagnostic cells among them; `first` of all states."""
-        diagnostic_cells = DiagnosticCells(self.sentinels, self.reference_reads, self.traces)
+        """Return the cells of a state in the order of measuring, diagnostic cells among them; `first` of all states.
+
+        Planned ones come by the seed.
+        """
+        combinations = self.combinations(state)
+        planned = shuffled(combinations, f"{self.order_seed}/{state.name}/")
+        cells: list[tuple[str, str, dict[str, object]]] = []
+        if self.warm_up and first:
+            cells.append(("warm_up", "warm_up", combinations[0].params))
+        if self.reference_reads:
+            cells.append(self.reference_reads.cell(1))
+        for number, combination in enumerate(planned):
+            if self.sentinels and number % self.sentinels.every == 0:
+                cells.append(self.sentinels.cell(number // self.sentinels.every + 1))
+            cells.append((combination.name, "planned", combination.params))
+        if self.sentinels and planned and len(planned) % self.sentinels.every == 0:
+            cells.append(self.sentinels.cell(len(planned) // self.sentinels.every + 1))
         # One structure of a state shows where its requests go.
-        has_one_layout = state.nominal.get("structure", 1) == 1
-        traced = has_one_layout and bool(self.traces) and any(means(text, state.name) for text in self.traces.states)
-        cells = diagnostic_cells.among(self.combinations(state), self.order_seed, state.name, traced)
-        if not self.warm_up or not first:
-            return cells
-        warm_up = Cell("warm_up", "warm_up", self.combinations(state)[0].params, 1)
-        return [warm_up, *(cell._replace(order=cell.order + 1) for cell in cells)]
+        if self.traces and state.nominal.get("structure", 1) == 1 and any_means(self.traces.states, state.name):
+            cells.append(self.traces.cell())
+        if self.reference_reads:
+            cells.append(self.reference_reads.cell(2))
+        return [Cell(*cell, order) for order, cell in enumerate(cells, 1)]
 
 
 def _typed(value: object, words: set[str]) -> object:
@@ -328,16 +353,27 @@ def means(text: str, name: str) -> bool:
     return text in (name, name.partition("@")[0], unseeded(name), unseeded(name).partition("@")[0])
 
 
+def any_means(texts: Iterable[str], name: str) -> bool:
+    """Say whether one of them means the state of that name."""
+    return any(means(text, name) for text in texts)
+
+
 def unseeded(name: str) -> str:
     """'80.50+67005@264M' -> '80.50@264M'."""
     return re.sub(r"\+\d+@", "@", name)
 
 
-def _find(text: str, names: list[str]) -> str:
+def _check_states(wrong: Problems, block: str, texts: Iterable[str], names: list[str]) -> None:
+    """Note what in the list `states` of a block means no state."""
+    for index, text in enumerate(texts):
+        with wrong.at(block, "states", index):
+            _find(text, names)
+
+
+def _find(text: str, names: list[str]) -> None:
     matching = [name for name in names if means(text, name)]
     if not matching:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
     if len(set(map(unseeded, matching))) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
-    return matching[0]
