@@ -86,17 +86,18 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     visits = run.primary_visits()
     costs = run.costs()
     spent = 0.0
-    taken: Counter[int] = Counter()
+    taken = np.zeros(len(left), dtype=int)
     states = set()
     while True:
         for visit in visits:
             more = Counter(visit.samples) + Counter(costs.brings.pop(visit.state, {}))
             beliefs = [belief.after(more) for belief in beliefs]
-            taken.update(visit.samples)
+            for group, count in visit.samples.items():
+                taken[group] += count
             states.add(visit.state)
             spent += visit.seconds
             costs.reach[visit.state] = plan.reach_from_empty_seconds(run.layouts[run.states[visit.state]][0])
-        now_left = np.minimum(of_a_layout, left - np.array([taken[number] for number in range(len(left))]))
+        now_left = np.minimum(of_a_layout, left - taken)
         rest = math.inf if seconds is None else seconds - spent
         best = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()
         if best is None:
@@ -104,7 +105,7 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
         visits = [best]
     wide = max(float(belief.half_width.max()) for belief in beliefs)
     return (
-        f"budget {plan.title}: about {sum(taken.values())} cells in {len(states)} of {len(run.states)} states, "
+        f"budget {plan.title}: about {taken.sum()} cells in {len(states)} of {len(run.states)} states, "
         f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
         "smooth and as little noisy as most are"
     )
@@ -115,15 +116,14 @@ def _held_out(beliefs: list[Belief]) -> str:
     tried = [belief for belief in beliefs if belief.held_out and not math.isnan(belief.coverage)]
     if not tried:
         return "Too few states were measured to hold predictions against them"
-    count = sum(belief.held_out for belief in tried)
-    inside = sum(belief.coverage * belief.held_out for belief in tried) / count
-    stretched = max(float(belief.stretch.max()) for belief in tried)
+    counts = [belief.held_out for belief in tried]
+    inside = np.average([belief.coverage for belief in tried], weights=counts)
+    stretched = np.max([belief.stretch for belief in tried])
+    sentence = f"Each measured state or cell held out in turn, {inside:.1%} of {sum(counts)} rates"
+    sentence += f" lay in their {LEVEL:.0%} intervals"
     if stretched > 1.05:
-        wider = f", which are {stretched:.1f} times as wide as the model's own"
-    else:
-        wider = ""
-    sentence = f"Each measured state or cell held out in turn, {inside:.1%} of {count} rates"
-    return f"{sentence} lay in their {LEVEL:.0%} intervals{wider}"
+        sentence += f", which are {stretched:.1f} times as wide as the model's own"
+    return sentence
 
 
 def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
@@ -131,33 +131,30 @@ def _end(run: AdaptiveRun, beliefs: list[Belief]) -> str:
     sentence = f"{run.known(beliefs)}. {_held_out(beliefs)}."
     if not wide.any():
         return sentence
-    worst = max(float(belief.half_width[wide].max()) for belief in beliefs)
-    left = run.left()
-    noise = max(float(belief.noise[wide].max()) for belief in beliefs)
-    reason = (
-        "for the time was over"
-        if left[wide].any()
-        else f"though all their cells were measured: a sample's noise is {noise:.1%}, and "
-        f"{len(run.groups[0].cells)} of them give ±{Z * noise / math.sqrt(len(run.groups[0].cells)):.1%} at best"
-    )
+    worst = np.max([belief.half_width[wide] for belief in beliefs])
+    if run.left()[wide].any():
+        reason = "for the time was over"
+    else:
+        noise = np.max([belief.noise[wide] for belief in beliefs])
+        count = len(run.groups[0].cells)
+        reason = (
+            f"though all their cells were measured: a sample's noise is {noise:.1%}, and "
+            f"{count} of them give ±{Z * noise / math.sqrt(count):.1%} at best"
+        )
     return f"{sentence} {int(wide.sum())} rates are not, the worst within ±{worst:.1%}, {reason}."
 
 
 def reasons(run: AdaptiveRun, beliefs: list[Belief], why: str) -> dict[str, dict[str, Reason]]:
     """State -> its cells that are left, each with `why` it is not measured, and what it is predicted to be."""
     plan = run.plan
-    primary = {(state, cell.name) for state, cells in run.primary().items() for cell in cells}
+    primary = run.primary()
     left_out: dict[str, dict[str, Reason]] = {state: {} for state in plan.states}
     for number, left in enumerate(run.cells_left()):
-        if beliefs:
-            predicted = _predicted(run, beliefs, number)
-        else:
-            predicted = {}
+        predicted = _predicted(run, beliefs, number)
         for state, cell in left:
-            if (state, cell.name) in primary:
+            of_cell = why
+            if cell in primary.get(state, ()):
                 of_cell = f"{stopping.LEFT_OUT}; {why}"
-            else:
-                of_cell = why
             left_out[state][cell.name] = Reason(of_cell, predicted)
     for state, of_state in left_out.items():
         if run.is_measured(state):
@@ -173,7 +170,7 @@ def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str
     """Rates of a group with their intervals, as columns of the table."""
     rates: dict[str, float] = {}
     level = math.log(run.expected_of(run.groups[number].cells))
-    for rate, belief in zip(run.rates, beliefs, strict=True):
+    for rate, belief in zip(run.rates, beliefs, strict=False):  # of none: nothing is known
         middle = level + float(belief.mean[number])
         wide = math.log1p(float(belief.half_width[number]))
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from fsage.run import job, runs, stopping
 from fsage.run.job import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
-from fsage.study.study import StudyError, means, unseeded
+from fsage.study.study import StudyError, unseeded
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")
@@ -40,6 +41,11 @@ class OfLayout(NamedTuple):
 
     layout: str
     cell: Cell
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The names of both."""
+        return self.layout, self.cell.name
 
 
 @dataclass(frozen=True)
@@ -72,12 +78,18 @@ class AdaptiveRun:
         self.precision = precision
         self.inventory = inventory
         self.others = others
-        owners = {name: owner for owner in (*others, plan) for name in owner.states}
+        owners: dict[str, Plan] = {}
         self.layouts: dict[str, list[str]] = {}
-        for name in [*plan.states, *(name for name in owners if name not in plan.states)]:
-            self.layouts.setdefault(unseeded(name), []).append(name)
+        for owner in (plan, *others):
+            _check_surface(owner)
+            for layout in owner.states:
+                if layout not in owners:
+                    owners[layout] = owner
+                    self.layouts.setdefault(unseeded(layout), []).append(layout)
         self.states = list(self.layouts)
-        self.groups = [group for state in self.states for group in self._groups(owners, state)]
+        self.groups: list[Group] = []
+        for state in self.states:
+            self.groups += self._groups(owners, state)
         if not plan.study.headline:
             raise StudyError(
                 f"study {plan.study.name}: a budget measures first what `headline` compares, and it has none: name two "
@@ -97,32 +109,21 @@ class AdaptiveRun:
         sentinels: dict[str, list[OfLayout]] = {}
         for layout in self.layouts[state]:
             for cell in owners[layout].cells[layout]:
-                by_group = {"planned": cells, "sentinel": sentinels}.get(cell.kind)
-                if by_group is not None:
-                    by_group.setdefault(stopping.group_of(cell), []).append(OfLayout(layout, cell))
+                if cell.kind == "planned":
+                    cells.setdefault(stopping.group_of(cell), []).append(OfLayout(layout, cell))
+                elif cell.kind == "sentinel":
+                    sentinels.setdefault(stopping.group_of(cell), []).append(OfLayout(layout, cell))
         groups = []
         for alike, planned in cells.items():
             planned.sort(key=lambda each: each.cell.params["iteration"])
             layout, cell = planned[0]
-            values = self._values(owners[layout], layout, cell)
+            axes = owners[layout].states[layout].axes
+            values = {axis: float(axes[axis]) for axis in STATE_AXES}
+            values["transfer_size"] = float(cell.params["transfer_size"])
+            for axis in OF_SIZE:
+                values[axis] = math.log2(values[axis])
             groups.append(Group(state, tuple(planned), tuple(sentinels.get(alike, ())), values))
         return groups
-
-    def _values(self, plan: Plan, state: str, cell: Cell) -> dict[str, float]:
-        study = plan.study
-        axes = plan.states[state].axes
-        is_surface = all(axis in axes for axis in STATE_AXES) and set(study.cells.axes) == {"transfer_size"}
-        if (
-            not is_surface
-            or study.additional_cells
-            or len({str(state.nominal["axes"]) for state in plan.states.values()}) > 1
-        ):
-            raise StudyError(
-                f"study {study.name}: a budget needs states that differ in {', '.join(STATE_AXES)} alone, and cells "
-                "that differ in transfer_size alone. until=TIME ends any study at a time"
-            )
-        values = {**{axis: axes[axis] for axis in STATE_AXES}, "transfer_size": cell.params["transfer_size"]}
-        return {axis: math.log2(value) if axis in OF_SIZE else float(value) for axis, value in values.items()}
 
     @cached_property
     def points(self) -> Points:
@@ -130,10 +131,10 @@ class AdaptiveRun:
         table = np.array([list(group.values.values()) for group in self.groups])
         low = table.min(0)
         high = table.max(0)
-        varies = [number for number in range(table.shape[1]) if high[number] > low[number]]
-        kept = [*(number for number in varies if number < table.shape[1] - 1), table.shape[1] - 1]
+        varies = high > low
+        varies[-1] = True
         scaled = (table - low) / np.where(high > low, high - low, 1)
-        return Points(scaled[:, kept], self.state)
+        return Points(scaled[:, varies], self.state)
 
     def costs(self) -> Costs:
         """From the plan's estimates; what is measured in a state beside its planned cells is part of reaching it."""
@@ -142,18 +143,19 @@ class AdaptiveRun:
         for group in self.groups:
             own = [each for each in group.cells if each.layout in self.plan.states]
             sample.append(self.plan.cell_seconds(*own[0]) if own else 0.0)
-        reach = [self.reach_s(following[state]) if state in following else 0.0 for state in self.states]
-        return Costs(np.array(sample), np.array(reach), self._brings(following))
+        reach = dict.fromkeys(self.states, 0.0)
+        for state, layout in following.items():
+            reach[state] = self.reach_s(layout)
+        return Costs(np.array(sample), np.array(list(reach.values())), self._brings(following))
 
     def _brings(self, following: dict[str, str]) -> dict[int, dict[int, int]]:
         """What is measured in any case where a state is reached, as far as it tells of a group."""
         brought: dict[int, dict[int, int]] = {}
         for number, group in enumerate(self.groups):
             layout = following.get(group.state)
-            if layout:
-                due = {cell.name for cell in self.plan.to_measure(layout)}
-            else:
-                due = set()
+            if layout is None:
+                continue
+            due = {cell.name for cell in self.plan.to_measure(layout)}
             missing = sum(each.layout == layout and each.cell.name in due for each in group.sentinels)
             if missing:
                 brought.setdefault(int(self.state[number]), {})[number] = missing
@@ -162,57 +164,58 @@ class AdaptiveRun:
     def _following(self) -> dict[str, str]:
         """State -> the layout that the next visit is to: that with most planned cells left."""
         following: dict[str, str] = {}
-        for state in self.states:
-            left = {
-                layout: sum(cell.kind == "planned" for cell in self.plan.to_measure(layout))
-                for layout in self.layouts[state]
-                if layout in self.plan.states
-            }
-            if left:
-                following[state] = max(left, key=lambda layout: left[layout])
+        for state, layouts in self.layouts.items():
+            most = -1
+            for layout in layouts:
+                if layout not in self.plan.states:
+                    continue
+                left = sum(cell.kind == "planned" for cell in self.plan.to_measure(layout))
+                if left > most:
+                    most = left
+                    following[state] = layout
         return following
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
-        diagnostic_cells = (cell for cell in self.plan.to_measure(state) if cell.kind != "planned")
-        cells = sum(self.plan.cell_seconds(state, cell) for cell in diagnostic_cells)
-        return self.plan.reach_from_empty_seconds(state) + cells
+        seconds = self.plan.reach_from_empty_seconds(state)
+        for cell in self.plan.to_measure(state):
+            if cell.kind != "planned":
+                seconds += self.plan.cell_seconds(state, cell)
+        return seconds
 
     def primary(self) -> dict[str, list[Cell]]:
         """State -> cells that the primary comparisons need and that have no observation yet, in planned order."""
+        largest = max(group.cells[0].cell.params["transfer_size"] for group in self.groups)
         by_state: dict[str, list[Cell]] = {}
         for name in self.plan.states:
-            pairs = [pair for pair in self.plan.study.headline if means(pair.state, name) or means(pair.against, name)]
-            todo = [cell for cell in self.plan.to_measure(name) if cell.kind == "planned"]
-            largest = max((group.cells[0].cell.params["transfer_size"] for group in self.groups), default=0)
-            needed = [
-                cell
-                for cell in todo
-                if cell.params["transfer_size"] == largest
-                and any(pair.takes(cell.params, rate) for pair in pairs for rate in self.rates)
-            ]
-            if needed:
-                by_state[name] = needed
+            pairs = self.plan.study.comparisons_of(name)
+            for cell in self.plan.to_measure(name) if pairs else ():
+                is_largest = cell.kind == "planned" and cell.params["transfer_size"] == largest
+                if is_largest and any(pair.meets(cell.params) for pair in pairs):
+                    by_state.setdefault(name, []).append(cell)
         return by_state
 
     def primary_visits(self) -> list[Visit]:
         """The visits that these are measured in."""
-        numbers = {
-            (each.layout, each.cell.name): number for number, group in enumerate(self.groups) for each in group.cells
-        }
-        return [
-            Visit(
-                self.states.index(unseeded(layout)),
-                dict(Counter(numbers[layout, cell.name] for cell in cells)),
-                self.reach_s(layout) + sum(self.plan.cell_seconds(layout, cell) for cell in cells),
-            )
-            for layout, cells in self.primary().items()
-        ]
+        numbers: dict[tuple[str, str], int] = {}
+        for number, group in enumerate(self.groups):
+            numbers |= {each.key: number for each in group.cells}
+        visits = []
+        for layout, cells in self.primary().items():
+            samples = Counter(numbers[layout, cell.name] for cell in cells)
+            seconds = self.reach_s(layout) + sum(self.plan.cell_seconds(layout, cell) for cell in cells)
+            visits.append(Visit(self.states.index(unseeded(layout)), dict(samples), seconds))
+        return visits
 
     def cells_left(self) -> list[list[OfLayout]]:
         """The cells of each group without an observation, in order of their iterations."""
-        todo = {(layout, cell.name) for layout in self.plan.states for cell in self.plan.to_measure(layout)}
-        return [[each for each in group.cells if (each.layout, each.cell.name) in todo] for group in self.groups]
+        todo: set[tuple[str, str]] = set()
+        for layout in self.plan.states:
+            todo |= {(layout, cell.name) for cell in self.plan.to_measure(layout)}
+        left = []
+        for group in self.groups:
+            left.append([each for each in group.cells if each.key in todo])
+        return left
 
     def all_left(self) -> NDArray[np.int_]:
         """How many these are."""
@@ -224,10 +227,11 @@ class AdaptiveRun:
 
     def _of_next_layout(self) -> list[list[OfLayout]]:
         following = self._following()
-        return [
-            [each for each in cells if each.layout == following.get(group.state)]
-            for group, cells in zip(self.groups, self.cells_left(), strict=True)
-        ]
+        left = []
+        for group, cells in zip(self.groups, self.cells_left(), strict=True):
+            layout = following.get(group.state)
+            left.append([each for each in cells if each.layout == layout])
+        return left
 
     def seconds(self) -> float:
         """What is left of the run's time."""
@@ -238,27 +242,30 @@ class AdaptiveRun:
 
     def samples(self) -> list[Samples]:
         """What the valid cells gave, for each rate. Raises PlayFailed where there is none."""
-        own, *others = ([self._measured(plan, group) for group in self.groups] for plan in (self.plan, *self.others))
-        if not any(own):
-            raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
-        return [
-            Samples.of_groups(levelled(_logs(own, rate), [_logs(theirs, rate) for theirs in others]))
-            for rate in self.rates
-        ]
+        samples = []
+        for rate in self.rates:
+            own = self._logs(self.plan, rate)
+            if not any(own):
+                raise PlayFailed("no valid cell was measured, so nothing can be said of the others")
+            others = [self._logs(plan, rate) for plan in self.others]
+            samples.append(Samples.of_groups(levelled(own, others)))
+        return samples
 
-    def _measured(self, plan: Plan, group: Group) -> list[dict[str, float]]:
-        """Rates of the valid cells of a group on one target."""
-        measured = []
-        for each in (*group.cells, *group.sentinels):
-            metrics = self._metrics(plan, *each) if each.layout in plan.states else {}
-            if metrics:
-                expected = self.expected_of([each])
-                measured.append({rate: metrics[rate] / expected for rate in self.rates})
-        return measured
+    def _logs(self, plan: Plan, rate: str) -> list[list[float]]:
+        """The logarithms of a rate that the valid cells of each group had on one target."""
+        by_group = []
+        for group in self.groups:
+            logs = []
+            for each in (*group.cells, *group.sentinels):
+                metrics = self._metrics(plan, *each) if each.layout in plan.states else {}
+                if metrics:
+                    logs.append(math.log(metrics[rate] / self.expected_of([each])))
+            by_group.append(logs)
+        return by_group
 
     def expected_of(self, cells: Sequence[OfLayout]) -> float:
         """The median of what is expected of these cells (fsage.count.expected); 1 where nothing was counted."""
-        return float(np.median([self.expected.get((each.layout, each.cell.name), 1.0) for each in cells]))
+        return median(self.expected.get(each.key, 1.0) for each in cells)
 
     @property
     def predicted_by(self) -> str:
@@ -275,9 +282,11 @@ class AdaptiveRun:
     def take(self, visit: Visit) -> None:
         """Measure a visit's samples, all in one layout. Raises PlayFailed."""
         left = self._of_next_layout()
-        taken = [each for group, count in visit.samples.items() for each in left[group][:count]]
         layout = self._following()[self.states[visit.state]]
-        self.measure(layout, [each.cell for each in taken])
+        cells = []
+        for group, count in visit.samples.items():
+            cells += [each.cell for each in left[group][:count]]
+        self.measure(layout, cells)
 
     def measure(self, state: str, cells: Iterable[Cell]) -> None:
         """Build a state and measure these cells in it, with what is measured there beside planned ones.
@@ -295,8 +304,7 @@ class AdaptiveRun:
         except stopping.WindowClosed as why:
             raise TimeOver(str(why).partition(". What was measured")[0]) from why
         runs.check()
-        asked = {cell.name for cell in todo}
-        left = [cell for cell in plan.to_measure(state) if cell.name in asked]
+        left = [cell for cell in plan.to_measure(state) if cell.name in before]
         if left and self.seconds() < plan.cell_seconds(state, left[0]):  # so its host did not begin it
             raise TimeOver(f"{len(left)} of {len(todo)} cells of state {state} were not begun")
         if failed or refused:
@@ -335,8 +343,19 @@ class AdaptiveRun:
         return self._read[path]
 
 
-def _logs(measured: list[list[dict[str, float]]], rate: str) -> list[list[float]]:
-    return [[math.log(metrics[rate]) for metrics in group] for group in measured]
+def _check_surface(plan: Plan) -> None:
+    """Raise StudyError for a study whose cells are no surface over sizes and shares."""
+    study = plan.study
+    is_surface = set(study.cells.axes) == {"transfer_size"} and not study.additional_cells
+    others = set()
+    for state in plan.states.values():
+        is_surface = is_surface and state.axes.keys() >= set(STATE_AXES)
+        others.add(str(state.nominal.get("axes")))
+    if not is_surface or len(others) > 1:
+        raise StudyError(
+            f"study {study.name}: a budget needs states that differ in {', '.join(STATE_AXES)} alone, and cells "
+            "that differ in transfer_size alone. until=TIME ends any study at a time"
+        )
 
 
 def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> list[list[float]]:
@@ -346,8 +365,9 @@ def levelled(own: list[list[float]], others: Sequence[list[list[float]]]) -> lis
     """
     merged = list(map(list, own))
     for theirs in others:
-        both = [(a, b) for a, b in zip(own, theirs, strict=True) if a and b]
-        if both:
-            level = float(np.median([np.median(b) - np.median(a) for a, b in both]))
-            merged = [[*group, *(value - level for value in more)] for group, more in zip(merged, theirs, strict=True)]
+        apart = [median(b) - median(a) for a, b in zip(own, theirs, strict=True) if a and b]
+        if apart:
+            level = median(apart)
+            for group, more in zip(merged, theirs, strict=True):
+                group += [value - level for value in more]
     return merged
