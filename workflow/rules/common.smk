@@ -13,7 +13,7 @@ from snakemake.exceptions import WorkflowError
 from fsage import interrupt
 from fsage.base import in_words
 from fsage.plan.results import Results
-from fsage.run import invocation, resources, runs, screen
+from fsage.run import invocation, progress, resources, runs
 
 gc.freeze()  # what is imported stays: looking through it again and again took a tenth of a dry run
 if workflow.is_main_process:
@@ -21,15 +21,15 @@ if workflow.is_main_process:
 
 # The only place that reads the command line. A job that parses this again belongs to the run that wrote the note.
 try:
-    GOALS = screen.goals(sys.argv[1:]) if workflow.is_main_process else None
+    GOALS = invocation.goals(sys.argv[1:]) if workflow.is_main_process else None
     CALL = invocation.begin(config, sys.argv[1:], GOALS) if workflow.is_main_process else invocation.join()
 except (ValueError, OSError, runs.Superseded) as error:
-    screen.refuse(in_words(error))
+    invocation.refuse(in_words(error))
 
 if workflow.is_main_process:
     for note in (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE]))):
         atexit.register(note.unlink, missing_ok=True)
-    screen.set_up(workflow.output_settings.verbose)
+    progress.set_up(workflow.output_settings.verbose)
 
 # A resource limits nothing unless its limit is set for all.
 for name in CALL.targets:

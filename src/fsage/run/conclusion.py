@@ -34,13 +34,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     cell could be measured.
     """
     status: Counter[str] = Counter()
-    wrong = [
-        f"evidence of another plan: {path}; {request.quarantine_remedy(plan, state)}"
-        for plan in pool.plans
-        for state in plan.states
-        if (evidence := results.read_block(path := plan.results.state(state)))
-        and not request.is_planned(plan, state, evidence.get("steps"))
-    ]
+    wrong = _other_evidence(pool)
     failed: list[str] = []
     unsupported: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
@@ -49,7 +43,9 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     for plan, state, cell in pool.cells():
         row = rows.get((plan.target.name, state, cell.name), {"status": "missing"})
         path = plan.results.record(state, cell.name)
-        where = f"{state} {cell.name}" + (f" on {plan.target.name}" if pool.several else "")
+        where = f"{state} {cell.name}"
+        if pool.several:
+            where += f" on {plan.target.name}"
         status[row["status"]] += 1
         if row["status"] == "missing":
             wrong.append(f"missing: {where}")
@@ -65,16 +61,20 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         elif row["status"] == "unsupported":
             unsupported[row["why"]] += 1
     study = pool.study
-    lines = [f"{study.name}: " + ", ".join(f"{count} {name}" for name, count in sorted(status.items()))]
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(status.items()))
+    lines = [f"{study.name}: {counts}"]
     differ = conditions.disagreements(measured) + truth.failures(measured)
-    not_measured = [
-        f"not measured: {counted(count, 'cell')} of {state}: {stopping.LEFT_OUT}" for state, count in left_out.items()
-    ]
+    not_measured = []
+    for state, count in left_out.items():
+        not_measured.append(f"not measured: {counted(count, 'cell')} of {state}: {stopping.LEFT_OUT}")
     nothing = []
     if set(status) == {"unsupported"}:
-        nothing = [f"nothing was measured: {why} ({counted(count, 'cell')})" for why, count in unsupported.items()]
+        for why, count in unsupported.items():
+            nothing.append(f"nothing was measured: {why} ({counted(count, 'cell')})")
     for problems in (wrong, failed, nothing, not_measured, differ):
-        lines += problems[:SHOWN] + ([f"… and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])
+        lines += problems[:SHOWN]
+        if len(problems) > SHOWN:
+            lines.append(f"… and {len(problems) - SHOWN} more")
     if failed:
         lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")
     if left_out:
@@ -86,17 +86,28 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         lines.append(f"report: {page}")
     else:
         lines.append(f"there is no report yet: `{pool.commands.measure}` measures and makes it")
-    return lines, 1 if wrong or failed or nothing or left_out or differ else 0
+    return lines, int(any((wrong, failed, nothing, left_out, differ)))
+
+
+def _other_evidence(pool: Pool) -> list[str]:
+    """The evidence of states that are others in the plan now."""
+    wrong = []
+    for plan in pool.plans:
+        for state in plan.states:
+            path = plan.results.state(state)
+            evidence = results.read_block(path)
+            if evidence and not request.is_planned(plan, state, evidence.get("steps")):
+                wrong.append(f"evidence of another plan: {path}; {request.quarantine_remedy(plan, state)}")
+    return wrong
 
 
 def _rows(pool: Pool, measured: pd.DataFrame) -> dict[tuple[str, str, str], Json]:
     """Status and reason of cells, by target, state and name: of a cell's record, else of what skipped it."""
-    rows = {
-        (plan.target.name, state, cell): {"status": store.SKIPPED, "why": skipped["why"]}
-        for plan in pool.plans
-        for state in plan.states
-        for cell, skipped in plan.skipped(state).items()
-    }
+    rows: dict[tuple[str, str, str], Json] = {}
+    for plan in pool.plans:
+        for state in plan.states:
+            for cell, skipped in plan.skipped(state).items():
+                rows[plan.target.name, state, cell] = {"status": store.SKIPPED, "why": skipped["why"]}
     for row in measured[["target", "state", "cell", "status", "why"]].to_dict("records"):
         rows[row["target"], row["state"], row["cell"]] = row
     return rows
@@ -147,7 +158,7 @@ def _taken(pool: Pool, table: Path | None) -> tuple[pd.DataFrame, Json]:
     """The records, of a table where one is named, and what a report shows beside them."""
     more = _more(pool)
     if not table:
-        return _frame(pool), more
+        return targets.pooled(dataset.load(pool.files()), pool.study, _on_several(pool)), more
     frame, more["comparison"] = _kept(pool.study, table)
     return frame, more
 
@@ -167,42 +178,51 @@ def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]
     studies = set(frame["study"].dropna())
     if studies - {study.name, beside} or (studies and study.name not in studies):
         raise StudyError(f"{table} holds records of {', '.join(sorted(studies))}, not of {study.name}")
-    return frame[frame["study"] != beside], frame[frame["study"] == beside] if beside else None
+    if beside is None:
+        return frame, None
+    return frame[frame["study"] != beside], frame[frame["study"] == beside]
 
 
-def _frame(pool: Pool) -> pd.DataFrame:
-    return targets.pooled(dataset.load(pool.files()), pool.study, _on_several(pool))
+def _targets(pool: Pool) -> Counter[str]:
+    """How many targets measure each state."""
+    counts: Counter[str] = Counter()
+    for plan in pool.plans:
+        counts.update(plan.states)
+    return counts
 
 
 def _on_several(pool: Pool) -> set[str]:
     """States that more than one target measures."""
-    on = Counter(state for plan in pool.plans for state in plan.states)
-    return {state for state, count in on.items() if count > 1}
+    return {state for state, count in _targets(pool).items() if count > 1}
 
 
 def _states(pool: Pool) -> list[str]:
     """All states that are measured, in planned order."""
-    measured = {state for plan in pool.plans for state in plan.states}
+    measured = _targets(pool)
     return [state.name for state in pool.study.expanded if state.name in measured]
 
 
 def _more(pool: Pool) -> Json:
     """What a report shows beside the records."""
-    cells = list(pool.cells())
     several = _on_several(pool)
-    states: dict[str, Path] = {}
+    cells = []
+    traced = []
+    for plan, state, cell in pool.cells():
+        if cell.kind == "traced":
+            traced.append(plan.results.record(state, cell.name))
+        if state in several:
+            cell = cell._replace(name=f"{cell.name} on {plan.target.name}")
+        cells.append((state, cell))
+    evidence: dict[str, Path] = {}
     for plan in sorted(pool.plans, key=lambda plan: plan.target.name):
         for name in plan.states:
-            states.setdefault(name, plan.results.state(name))
+            evidence.setdefault(name, plan.results.state(name))
     return {
-        "plan_cells": [
-            (state, cell._replace(name=f"{cell.name} on {plan.target.name}") if state in several else cell)
-            for plan, state, cell in cells
-        ],
-        "states": {name: states[name] for name in _states(pool)},
+        "plan_cells": cells,
+        "states": {name: evidence[name] for name in _states(pool)},
         "claim": load_claim(pool.plans[0].results.last_claim),
         "comparison": _beside(pool),
-        "traced": [plan.results.record(state, cell.name) for plan, state, cell in cells if cell.kind == "traced"],
+        "traced": traced,
     }
 
 

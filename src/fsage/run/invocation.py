@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 from fsage.base.message import lines
 from fsage.plan import results, settings
@@ -39,16 +39,19 @@ class Invocation:
     def jobs(self) -> list[tuple[Plan, int, Job]]:
         """What Snakemake is to do on each target for each study, with its priority: as the run noted, once."""
         planned = runs.jobs()
-        return [
-            (plan, 10**8 - 10**6 * number - position, job)
-            for number, plan in enumerate(self.plans)
-            for position, job in enumerate(planned[plan.study.name][plan.target.name])
-        ]
+        jobs = []
+        for number, plan in enumerate(self.plans):
+            for position, job in enumerate(planned[plan.study.name][plan.target.name]):
+                jobs.append((plan, 10**8 - 10**6 * number - position, job))
+        return jobs
 
     @property
     def plans(self) -> list[Plan]:
         """All plans: of each study one a target."""
-        return [plan for pool in self.pools.values() for plan in pool.plans]
+        plans: list[Plan] = []
+        for pool in self.pools.values():
+            plans += pool.plans
+        return plans
 
     @property
     def targets(self) -> list[str]:
@@ -139,6 +142,29 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
             _check_budget(invocation, invocation.pools[name], run.precision)
     os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES, batch_states))
     return invocation
+
+
+WITHOUT_GOALS = {
+    *("lint", "list_rules", "list_target_rules", "print_compilation", "unlock", "list_untracked"),
+    *("cleanup_metadata", "cleanup_shadow", "deploy_sources", "target_jobs"),
+}
+"""Options of Snakemake that need no study."""
+
+
+def refuse(text: str) -> NoReturn:
+    """End Snakemake with a sentence, and nothing of its own."""
+    print(lines(f"fsage: {text}"), file=sys.stderr)
+    sys.exit(1)
+
+
+def goals(words: Sequence[str]) -> set[str] | None:
+    """What a command line of Snakemake asks for: studies, rules and files. None where it needs none of them."""
+    from snakemake.cli import get_argument_parser
+
+    given = get_argument_parser().parse_args(list(words))
+    if any(getattr(given, option, None) for option in WITHOUT_GOALS):
+        return None
+    return set(given.targets)
 
 
 def check_goals(goals: Collection[str], studies: Collection[str], rules: Collection[str] | None = None) -> None:

@@ -32,6 +32,7 @@ from fsage.text.terminal import Terminal
 
 PLAYBOOKS = Path("playbooks")
 DOING = "FSAGE_DOING"  # environment variable: where the action plugin puts what a host does at the moment
+PLAIN = {"ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
 REFUSED = 1  # the agent's exit code when nothing was touched
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 10.0
@@ -51,8 +52,11 @@ class PlayFailed(Failure):
 
 def command_line(playbooks: list[str], inventory: Path, extra: Mapping[str, str] | None = None) -> list[str]:
     """`ansible-playbook` with files of PLAYBOOKS, on an inventory, with variables."""
-    files = (str(PLAYBOOKS / name) for name in playbooks)
-    return ["ansible-playbook", "-i", str(inventory), *files, *(["-e", json.dumps(extra)] if extra else [])]
+    command = ["ansible-playbook", "-i", str(inventory)]
+    command += [str(PLAYBOOKS / name) for name in playbooks]
+    if extra:
+        command += ["-e", json.dumps(extra)]
+    return command
 
 
 def play(
@@ -63,7 +67,11 @@ def play(
     `variables` are names of files, words of our own: Ansible takes what stands there for a template. `progress` is
     asked for a line now and then. Raises PlayFailed with the failed task's own message.
     """
-    extra = {name: str(value.absolute() if isinstance(value, Path) else value) for name, value in variables.items()}
+    extra: dict[str, str] = {}
+    for name, value in variables.items():
+        if isinstance(value, Path):
+            value = value.absolute()
+        extra[name] = str(value)
     command = command_line(playbooks, inventory, extra)
     log.parent.mkdir(parents=True, exist_ok=True)
     doing = doing_of(log).absolute()
@@ -71,8 +79,7 @@ def play(
         left.callback(doing.unlink, missing_ok=True)
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
-        env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
-        env[DOING] = str(doing)
+        env = {**os.environ, **PLAIN, DOING: str(doing)}
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=env)
         try:
             code = follow(process, progress)
@@ -80,8 +87,9 @@ def play(
             process.wait()  # the terminal's signal reached it too
             raise
     if code:
-        failed = PlayFailed(f"{reason(log.read_text())}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
-        failed.refused = bool(re.search(rf"^    rc: {REFUSED}$", log.read_text(), re.MULTILINE))
+        output = log.read_text()
+        failed = PlayFailed(f"{reason(output)}\n(`{' '.join(command)}` ended with {code}; all of it: {log})")
+        failed.refused = bool(re.search(rf"^    rc: {REFUSED}$", output, re.MULTILINE))
         raise failed
 
 
@@ -90,7 +98,7 @@ def tell(command: list[str]) -> None:
 
     Raises PlayFailed with the failed task's own message.
     """
-    env = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
+    env = {**os.environ, **PLAIN}
     output = ""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True
@@ -174,9 +182,10 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         try:
             measure(plan, state, inventory)
         except PlayFailed as error:
-            failed.append(f"state {state}: {error}" if len(states) > 1 else str(error))
-            if len(states) > 1:
-                say(failed[-1])
+            if len(states) == 1:
+                raise
+            failed.append(f"state {state}: {error}")
+            say(failed[-1])
     if failed:
         raise PlayFailed("\n".join(failed))
 
@@ -188,22 +197,29 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     when cells are left; what was measured is in the store, and the next run measures the rest.
     """
     take(plan, state)
-    progress = Progress(plan, state)
+    progress = None
     failed = None
-    refused: list[str] = []
-    asked: list[tuple[str, int]] = []
-    while not failed and (todo := stopping.due(plan, state)) and (attempts := attempted(plan, state, todo)) != asked:
+    why = "no reason"
+    requested: list[tuple[str, int]] = []
+    while not failed:
+        todo = stopping.due(plan, state)
+        attempts = attempted(plan, state, todo)
+        if not todo or attempts == requested:  # the same again: what is left was not taken
+            break
+        requested = attempts
         progress = Progress(plan, state)
-        asked = attempts
-        failed, these = visit_cells(plan, state, todo, inventory, progress)
-        refused = these or refused
+        failed, refused = visit_cells(plan, state, todo, inventory, progress)
+        if refused:
+            why = refused[0]
     runs.check()
     lacking = store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state))
     if lacking:
-        names = ", ".join(cell.name for cell in lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
-        why = failed or next(iter(refused), "no reason")
-        raise PlayFailed(f"not measured: {counted(len(lacking), 'cell')} of state {state} ({names}): {why}")
-    if asked:
+        names = [cell.name for cell in lacking[:SHOWN]]
+        if len(lacking) > SHOWN:
+            names.append("…")
+        cells = f"{counted(len(lacking), 'cell')} of state {state} ({', '.join(names)})"
+        raise PlayFailed(f"not measured: {cells}: {failed or why}")
+    if progress:
         say(progress.done())
 
 

@@ -1,13 +1,17 @@
-"""How far a study is and how long it will still take.
+"""What is on the screen: how far a study is, how long it will still take, and what of Snakemake's lines people need.
 
 The plan's estimates are corrected by what the study's last cells and states really took, and within a visit by what its
-cells take.
+cells take. The rest of Snakemake's lines is in its log, and what people need is said by the jobs.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
+import re
+import sys
 import time
 from datetime import datetime
 from itertools import groupby, pairwise
@@ -15,11 +19,13 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from fsage.base import Json
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from fsage import interrupt
+from fsage.base.message import printable
 from fsage.base.sizes import duration
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.study.cells import Cell
 
 
 def doing_of(log: Path) -> Path:
@@ -41,7 +47,8 @@ class Pace(NamedTuple):
 
     def reach_seconds(self, plan: Plan, state: str) -> float:
         """What bringing a state about takes at this pace."""
-        return plan.reach_seconds(state) * (self.from_empty if plan.from_empty(state) else self.from_another)
+        pace = self.from_empty if plan.from_empty(state) else self.from_another
+        return plan.reach_seconds(state) * pace
 
 
 class Line(NamedTuple):
@@ -98,26 +105,24 @@ class Progress:
         else:
             self.reach_s = 0.0
         self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
-        others = {name: cells for name, cells in self.missing.items() if name != state}
-        self.others = (
-            sum(plan.cell_seconds(name, cell) for name, cells in others.items() for cell in cells),
-            sum(self.pace.reach_seconds(plan, name) for name in others),
-        )
+        self.others_cells_s = 0.0
+        self.others_reach_s = 0.0
+        for name, cells_of_state in self.missing.items():
+            if name != state:
+                self.others_reach_s += self.pace.reach_seconds(plan, name)
+                self.others_cells_s += sum(plan.cell_seconds(name, cell) for cell in cells_of_state)
         self.seen_at_s = [self.began]  # the visit's begin, then when each of its cells was seen
 
     def _waiting(self) -> int:
-        return sum(1 for _ in self.folder.glob("*.json"))
+        return len(list(self.folder.glob("*.json")))
 
     def __call__(self) -> Line:
         """One line while a visit continues."""
-        words, there = self.doing()
-        # received results leave the queue
-        if self.visible:
+        words, seen = self.doing()
+        if self.visible:  # received results leave the queue
             seen = self._waiting() - self.at_start
-        else:
-            seen = there
         self.seen_at_s += [time.monotonic()] * (min(seen, self.here) - self._seen)
-        return self._line(self._seen, f", {words}" if words else "")
+        return self._line(self._seen, words and f", {words}")
 
     def done(self) -> str:
         """One line at the end of a visit, when all its cells came home; another visit may have ended meanwhile."""
@@ -131,12 +136,11 @@ class Progress:
     @property
     def _cell_pace(self) -> float:
         """Seconds a cell of this visit, as soon as two looks saw some; else of the study's last ones."""
-        if self._seen:
-            at_first_look = self.seen_at_s.count(self.seen_at_s[1])
-        else:
-            at_first_look = 0
+        if not self._seen or self.plan.target.of_kind.guests:
+            return self.pace.cells
+        at_first_look = self.seen_at_s.count(self.seen_at_s[1])
         planned_s = sum(self.own_s[at_first_look : self._seen])
-        if planned_s and not self.plan.target.of_kind.guests:
+        if planned_s:
             return (self.seen_at_s[-1] - self.seen_at_s[1]) / planned_s
         return self.pace.cells
 
@@ -150,10 +154,13 @@ class Progress:
             left_s = self.ends_in_s - (now - self.began)
             whole_s = self.ends_in_s
         else:
-            cells_s, states_s = self.others
-            whole_s = (cells_s + sum(self.own_s[done:])) * self._cell_pace + states_s
-            whole_s += 0 if done else self.reach_s
-            left_s = whole_s - (now - self.seen_at_s[-1] if done < self.here else 0.0)
+            cells_s = self.others_cells_s + sum(self.own_s[done:])
+            whole_s = cells_s * self._cell_pace + self.others_reach_s
+            if not done:
+                whole_s += self.reach_s
+            left_s = whole_s
+            if done < self.here:
+                left_s -= now - self.seen_at_s[-1]
         if math.isinf(whole_s) or not whole_s:  # it has no end, or all is measured
             return ""
         if left_s > 0:
@@ -180,20 +187,26 @@ def pace_of(plan: Plan) -> Pace:
     if plan.target.of_kind.guests and visits:
         pace = _pace_of_visits(plan, visits)
         return Pace(pace, pace, pace)
-    cells = {name: {cell.name: cell for cell in cells} for name, cells in plan.cells.items()}
-    of_cells = [
-        record["seconds"]["total"] / plan.cell_seconds(record["state"], cell)
-        for record in map(results.read, paths[-LAST:])
-        if (cell := _cell_of(cells, record)) and record.get("seconds", {}).get("total")
-    ]
-    between: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    cells = {(state, cell.name): cell for state, cell in plan.all_cells()}
+    of_cells = []
+    for path in paths[-LAST:]:
+        record = results.read(path)
+        cell = cells.get((record["state"], record["cell"]))
+        took_s = record.get("seconds", {}).get("total")
+        if cell and took_s:
+            of_cells.append(took_s / plan.cell_seconds(record["state"], cell))
+    took = {True: 0.0, False: 0.0}
+    estimated = {True: 0.0, False: 0.0}
     for before, after in pairwise(visits):
         last = results.read(before[-1])
         first = results.read(after[0])
-        if last["run"] == first["run"] and _cell_of(cells, first):
-            took_s = (_when(first["began"]) - _when(last["ended"])).total_seconds()
-            between[plan.from_empty(first["state"])].append((took_s, plan.reach_seconds(first["state"])))
-    return Pace(median(of_cells) if of_cells else 1.0, _ratio(between[True]), _ratio(between[False]))
+        state = first["state"]
+        if last["run"] == first["run"] and (state, first["cell"]) in cells:
+            from_empty = plan.from_empty(state)
+            passed = datetime.fromisoformat(first["began"]) - datetime.fromisoformat(last["ended"])
+            took[from_empty] += passed.total_seconds()
+            estimated[from_empty] += plan.reach_seconds(state)
+    return Pace(median(of_cells or [1.0]), _ratio(took[True], estimated[True]), _ratio(took[False], estimated[False]))
 
 
 def _pace_of_visits(plan: Plan, visits: list[list[Path]]) -> float:
@@ -206,24 +219,91 @@ def _pace_of_visits(plan: Plan, visits: list[list[Path]]) -> float:
     estimated_s = 0.0
     for paths in own:
         state = paths[0].parent.name
-        estimates = {cell.name: plan.cell_seconds(state, cell) for cell in plan.cells[state]}
-        estimated_s += plan.reach_seconds(state) + sum(estimates[path.stem] for path in paths)
+        estimated_s += plan.reach_seconds(state)
+        cells = {cell.name: cell for cell in plan.cells[state]}
+        for path in paths:
+            estimated_s += plan.cell_seconds(state, cells[path.stem])
     began = plan.results.request(f"visit_{own[0][0].parent.name}").stat().st_mtime
     return (own[-1][-1].stat().st_mtime - began) / estimated_s
 
 
-def _ratio(pairs: list[tuple[float, float]]) -> float:
-    """What was taken over what was estimated, in all; 1 where nothing is known."""
-    took_s = sum(took_s for took_s, _ in pairs)
-    estimated_s = sum(estimated_s for _, estimated_s in pairs)
+def _ratio(took_s: float, estimated_s: float) -> float:
+    """What was taken over what was estimated; 1 where nothing is known."""
     if estimated_s:
         return max(0.0, took_s / estimated_s)
     return 1.0
 
 
-def _cell_of(cells: dict[str, dict[str, Cell]], record: Json) -> Cell | None:
-    return cells.get(record["state"], {}).get(record["cell"])
+HANDLER = "DefaultStreamHandler"
+"""Snakemake's name of its screen logger. Loggers given by `--logger` stay as they are."""
+OWN = f"{os.sep}snakemake{os.sep}"
+"""Snakemake itself; executors are packages of their own."""
+TELLS = {LogEvent.ERROR, LogEvent.DEBUG_DAG}
+STAYS = ("Nothing to be done", "Shutting down", "Report created", "Unlocking", "Unlocked", "Congratulations")
+SAID_BY_JOBS = re.compile(
+    r"Command 'set -euo pipefail;  fsage .*' returned non-zero exit status (1|130)\.|"
+    r"Exiting because a job execution failed|--keep-incomplete mode is set|"
+    r"At least one job did not complete successfully",
+    re.DOTALL,
+)
+"""What Snakemake adds where a job has ended in a sentence. How a job ended that could not say why stays."""
+NO_RULE = re.compile(r"No rule to produce (\S+) \(if you use input functions")
+"""How Snakemake refuses a file that nothing makes."""
 
 
-def _when(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+class ForPeople(logging.Filter):
+    """Lets warnings and errors through, what an executor says (a job's id in Slurm), and that there is nothing to do.
+
+    Events are rules, job tables, shell commands and steps done: a long study has hundreds, and each job says in words
+    of the study what it did, also when it failed.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is for people. Who stopped a run knows why it ended."""
+        if interrupt.came() or SAID_BY_JOBS.search(record.getMessage()):
+            return False
+        unknown = NO_RULE.search(record.getMessage())
+        if unknown:
+            record.msg = f"fsage: {unknown[1]}: no study has a result of this name; give a study instead of a file"
+        event = getattr(record, "event", None)
+        if event:
+            return event in TELLS
+        if record.levelno > logging.INFO:
+            return True
+        return OWN not in record.pathname or record.getMessage().startswith(STAYS)
+
+
+def set_up(verbose: bool) -> None:
+    """From now on the screen has what is for people, or all (`verbose`); the log, which is another handler, has all."""
+    logger = logging.getLogger("snakemake.logging")
+    logger.addHandler(FailedJobs())
+    for handler in logger.handlers:
+        if handler.name == HANDLER and not verbose:
+            handler.addFilter(ForPeople())
+
+
+class FailedJobs(logging.Handler):
+    """Prints, of each job that a scheduler lost or refused, what the scheduler says and what the job said last.
+
+    Snakemake, quiet about rules, would keep that to itself. Jobs of this machine have said themselves what was wrong.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the complaint of one record; all other records are left to Snakemake."""
+        message = getattr(record, "rule_msg", None)
+        if message and record.__dict__.get("event") == LogEvent.JOB_ERROR:
+            text = " ".join(message.partition("\n    sbatch call:")[0].split())
+            print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
+            for log in map(Path, record.__dict__["log"][-1:]):  # the scheduler's comes last
+                print(printable(f"fsage: its log is {log}{last_words(log)}"), file=sys.stderr)
+
+
+def last_words(log: Path) -> str:
+    """The last line that fsage wrote into a job's log."""
+    try:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("fsage: ")]
+    except OSError:
+        return ""
+    if lines:
+        return f"; it last said: {lines[-1].removeprefix('fsage: ')}"
+    return ""

@@ -9,6 +9,7 @@ when the first state is requested, and holds as long as the claim and the layout
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
@@ -62,26 +63,26 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, in
     """`amount_mib` and `amount_source` in place of the claim's, where there is less room; else nothing."""
     if not _makes_bytes(plan, claim):
         return {}
-    kept_bytes = sum(
-        store["f_frsize"] * (store["f_bfree"] - store["f_bavail"]) for store in claim.get("statfs_empty", ())
-    )
-    rooms = [
-        Room(
-            f"state {state}", int(plugins.beside(step, "inputs").free_bytes(plan, step) * (1 - MAPS_SHARE)) - kept_bytes
-        )
-        for step, state in layouts.items()
-    ]
+    kept_bytes = 0
+    for store in claim.get("statfs_empty", ()):
+        kept_bytes += store["f_frsize"] * (store["f_bfree"] - store["f_bavail"])
+    rooms = []
+    for step, state in layouts.items():
+        free_bytes = plugins.beside(step, "inputs").free_bytes(plan, step)
+        rooms.append(Room(f"state {state}", int(free_bytes * (1 - MAPS_SHARE)) - kept_bytes))
     if plan.target.spec["sparse"]:
         rooms.append(Room("the disk below the sparse image", takes(plan.target.spec).written_bytes))
     fullest = min(rooms, key=lambda room: room.left_bytes)
-    usual = claim["amount_mib"]
-    amount_mib = claim["amount_mib"]
+    usual_mib = claim["amount_mib"]
+    amount_mib = usual_mib
     tasks = max(1, len(claim.get("hosts", ()))) * claim.get("tasks", 1)
     rate_mib_s = max(claim["calibration"]["write_mib_s"], claim["calibration"]["read_mib_s"])
-    least_mib = min(usual, _whole(LEAST_S * rate_mib_s / tasks / claim.get("passes", 1)))
-    while _makes_bytes(plan, {**claim, "amount_mib": amount_mib}) > fullest.left_bytes and amount_mib > least_mib:
+    a_task_mib = LEAST_S * rate_mib_s / tasks / claim.get("passes", 1)
+    least_mib = min(usual_mib, max(1, math.ceil(a_task_mib / STEP_MIB)) * STEP_MIB)
+    needed = _makes_bytes(plan, claim)
+    while needed > fullest.left_bytes and amount_mib > least_mib:
         amount_mib = max(least_mib, (amount_mib - 1) // STEP_MIB * STEP_MIB)
-    needed = _makes_bytes(plan, {**claim, "amount_mib": amount_mib})
+        needed = _makes_bytes(plan, {**claim, "amount_mib": amount_mib})
     if needed > fullest.left_bytes:
         raise StudyError(
             f"study {plan.study.name} on target {plan.target.name}: files of a cell take {needed / MIB:.0f} MiB at "
@@ -89,33 +90,31 @@ def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, in
             f"{least_mib} MiB for each task lasts less than {LEAST_S:g} s and tells nothing. Measure on a larger "
             "target (size_gib); nothing was touched"
         )
-    if amount_mib == usual:
+    if amount_mib == usual_mib:
         return {}
     return {
         "amount_mib": amount_mib,
-        "amount_source": f"{REDUCED} {usual} MiB in all states: {fullest.place} has room for "
+        "amount_source": f"{REDUCED} {usual_mib} MiB in all states: {fullest.place} has room for "
         f"{fullest.left_bytes / MIB:.0f} MiB",
     }
 
 
 def _layouts(plan: Plan) -> dict[Step, str]:
     """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
-    return {
-        plugins.beside(step, "inputs").layout_of(step): state.name
-        for state in plan.study.expanded
-        for step in state.steps(plan.target.file_scale, plan.seed)
-        if step.needs_input and hasattr(plugins.beside(step, "inputs"), "free_bytes")
-    }
+    layouts: dict[Step, str] = {}
+    for state in plan.study.expanded:
+        for step in state.steps(plan.target.file_scale, plan.seed):
+            if step.needs_input:
+                inputs = plugins.beside(step, "inputs")
+                if hasattr(inputs, "free_bytes"):
+                    layouts[inputs.layout_of(step)] = state.name
+    return layouts
 
 
 def _makes_bytes(plan: Plan, claim: Claim) -> int:
     """The most bytes that the files of a cell of these states hold."""
     every = {str({**cell.params, "iteration": 0}): cell.params for _, cell in plan.all_cells()}.values()
     return max((workloads.bytes_of(workloads.params_of(params), claim)[1] for params in every), default=0)
-
-
-def _whole(mib: float) -> int:
-    return max(1, -int(-mib // STEP_MIB)) * STEP_MIB
 
 
 SCHEMA: Literal[1] = 1
@@ -148,18 +147,17 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "tuning": plan.study.tuning,
         "reuse": plan.study.states.reuse,
         "steps": steps,
-        **({"inputs": needed} if needed else {}),
         "reach_s": plan.reach_seconds(state_name),
         "first_instance": _first_instance(plan, state_name),
-        **(
-            {"amount_mib": claim["amount_mib"], "amount_source": claim["amount_source"]}
-            if claim and claim != plan.claim
-            else {}
-        ),
         "cells": [_cell(plan, claim, state_name, steps, cell) for cell in cells],
         "bundle": str(plan.results.bundle(state_name).absolute()),
         "evidence": str(plan.results.state(state_name).absolute()),
     }
+    if needed:
+        request["inputs"] = needed
+    if claim and claim != plan.claim:
+        request["amount_mib"] = claim["amount_mib"]
+        request["amount_source"] = claim["amount_source"]
     made: dict[str, object] = typed.to_json(request)
     messages.note_request(plan.results, made)
     return made
@@ -235,8 +233,8 @@ def mounted(phases: list[Phase], params: Any) -> list[Phase]:
     """The phases with the mount options that the cell names."""
     if params.mount in (None, DEFAULTS):
         return phases
-    return [{**phase, "mount_options": _joined(phase.get("mount_options"), params.mount)} for phase in phases]
-
-
-def _joined(*options: str | None) -> str:
-    return ",".join(filter(None, options))
+    with_options: list[Phase] = []
+    for phase in phases:
+        options = filter(None, (phase.get("mount_options"), params.mount))
+        with_options.append({**phase, "mount_options": ",".join(options)})
+    return with_options

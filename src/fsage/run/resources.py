@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -34,8 +33,11 @@ def shared(inventories: Sequence[Path]) -> dict[str, set[str]]:
     if len(inventories) < 2:
         return {path.name: set() for path in inventories}
     parts = {path.name: hosts(path) | declared(path) for path in inventories}
-    counts = Counter(part for used in parts.values() for part in used)
-    return {name: {part for part in used if counts[part] > 1} for name, used in parts.items()}
+    shared: dict[str, set[str]] = {}
+    for name, used in parts.items():
+        others = [of_other for other, of_other in parts.items() if other != name]
+        shared[name] = used.intersection(set().union(*others))
+    return shared
 
 
 def hosts(inventory: Path) -> set[str]:
@@ -73,9 +75,10 @@ def of_target(target: str, parts: Collection[str], beside_another: bool = False)
 
     `beside_another`: another such job may work on the target at the same time.
     """
-    own = EACH // 2 if beside_another else EACH
-    names = [f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}" for part in sorted(parts)]
-    return {f"target_{target.replace('-', '_')}": own, **dict.fromkeys(names, EACH)}
+    taken = {f"target_{target.replace('-', '_')}": EACH // 2 if beside_another else EACH}
+    for part in sorted(parts):
+        taken[f"shared_{hashlib.sha256(part.encode()).hexdigest()[:12]}"] = EACH
+    return taken
 
 
 RESOURCES = ("mpi", "nodes", "tasks", "tasks_per_node", "slurm_extra")
@@ -90,9 +93,9 @@ def of_slurm(plan: Plan, own: Collection[str]) -> dict[str, Callable[[object], i
     def of_job(resource: str) -> Callable[[object], int | str | None]:
         return lambda wildcards: requested(load_claim(plan.results.claim)).get(resource)
 
-    return (
-        {name: of_job(name) for name in RESOURCES if name not in own} if plan.target.spec["launcher"] == "srun" else {}
-    )
+    if plan.target.spec["launcher"] != "srun":
+        return {}
+    return {name: of_job(name) for name in RESOURCES if name not in own}
 
 
 def requested(claim: Claim | None) -> dict[str, int | str]:
@@ -104,11 +107,14 @@ def requested(claim: Claim | None) -> dict[str, int | str]:
     nodes = max(1, len(names))
     if nodes * each == 1:
         return {}
+    resources: dict[str, int | str] = {"mpi": "srun", "nodes": nodes, "slurm_extra": ""}
     if each > 1:
-        tasks = {"tasks_per_node": each}
+        resources["tasks_per_node"] = each
     else:
-        tasks = {"tasks": nodes}
-    return {"mpi": "srun", "nodes": nodes, **tasks, "slurm_extra": f"--nodelist={','.join(names)}" if names else ""}
+        resources["tasks"] = nodes
+    if names:
+        resources["slurm_extra"] = f"--nodelist={','.join(names)}"
+    return resources
 
 
 def check_partitions(names: str) -> None:

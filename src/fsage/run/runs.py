@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import starmap
 from pathlib import Path
 
 from fsage import seam
@@ -107,11 +108,10 @@ def told_by(note_of_run: Path) -> Path:
 
 def jobs() -> dict[str, dict[str, list[Job]]]:
     """Study -> target -> the jobs that the run of this process has planned. Raises Superseded without its licence."""
-    noted = _noted(Path(os.environ[NOTE]))["jobs"]
-    return {
-        study: {target: [Job(*job) for job in jobs] for target, jobs in of_study.items()}
-        for study, of_study in noted.items()
-    }
+    planned: dict[str, dict[str, list[Job]]] = {}
+    for study, targets in _noted(Path(os.environ[NOTE]))["jobs"].items():
+        planned[study] = {target: list(starmap(Job, jobs)) for target, jobs in targets.items()}
+    return planned
 
 
 def _noted(path: Path) -> Json:
@@ -137,23 +137,23 @@ def identity(command: str) -> Holder:
 def note(pools: Mapping[str, Pool], run: Run, folder: Path, batch_states: int | None = None) -> Path:
     """Note a run and its jobs, each of so many states (None: as suits its target); return the file."""
     assert run.holder
-    path = folder / f"{run.holder['run']}.json"
+    parts: dict[str, dict[str, list[str]]] = {}
+    jobs: dict[str, dict[str, list[Job]]] = {}
+    for study, pool in pools.items():
+        if pool.several:
+            parts[study] = {plan.target.name: list(plan.states) for plan in pool.plans}
+        adaptive = run.precision is not None
+        jobs[study] = {plan.target.name: plan.jobs(batch_states, adaptive) for plan in pool.plans}
     noted = {
         "holder": run.holder,
         "only": run.only,
         "lost": run.lost,
-        "parts": {
-            study: {plan.target.name: list(plan.states) for plan in pool.plans}
-            for study, pool in pools.items()
-            if pool.several
-        },
+        "parts": parts,
         "until": run.until.isoformat() if run.until else None,
         "precision": run.precision,
-        "jobs": {
-            study: {plan.target.name: plan.jobs(batch_states, run.precision is not None) for plan in pool.plans}
-            for study, pool in pools.items()
-        },
+        "jobs": jobs,
     }
+    path = folder / f"{run.holder['run']}.json"
     results.write(path, noted)
     return path
 

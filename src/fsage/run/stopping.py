@@ -33,14 +33,13 @@ def due(plan: Plan, state: str) -> list[Cell]:
     if axes.stop is None:
         return todo
     last = max(cell.order for cell in plan.cells[state] if cell.kind == "planned")
-    first = [
-        cell
-        for cell in todo
-        if cell.order < last and (cell.kind != "planned" or cell.params["iteration"] <= axes.iterations)
-    ]
+    first = []
+    for cell in todo:
+        if cell.order < last and (cell.kind != "planned" or cell.params["iteration"] <= axes.iterations):
+            first.append(cell)
     if first:
         return first
-    more = [iterations[0] for key, iterations in groups(todo).items() if not _narrow(plan, state, key)]
+    more = [cells[0] for group, cells in groups(todo).items() if not _narrow(plan, state, group)]
     return more or [cell for cell in todo if cell.kind != "planned"]
 
 
@@ -51,19 +50,21 @@ def unneeded(plan: Plan, state: str) -> dict[str, Reason]:
         return {}
     reasons: dict[str, Reason] = {}
     planned = groups(plan.cells[state])
-    for key, cells in groups(plan.to_measure(state)).items():
-        if _narrow(plan, state, key):
-            count = sum(plan.results.record(state, cell.name).exists() for cell in planned[key])
+    for group, cells in groups(plan.to_measure(state)).items():
+        if _narrow(plan, state, group):
+            count = sum(plan.results.record(state, cell.name).exists() for cell in planned[group])
             enough = f"narrower than {stop.interval_percent:g}% of it after {count} iterations"
             reason = Reason(f"not needed: the interval of the median was {enough}")
-            reasons |= {cell.name: reason for cell in cells}
+            for cell in cells:
+                reasons[cell.name] = reason
     return reasons
 
 
 def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """Planned cells by all that they have in common, in order of their iterations."""
     by_group: dict[str, list[Cell]] = {}
-    for cell in sorted((cell for cell in cells if cell.kind == "planned"), key=lambda cell: cell.params["iteration"]):
+    planned = [cell for cell in cells if cell.kind == "planned"]
+    for cell in sorted(planned, key=lambda cell: cell.params["iteration"]):
         by_group.setdefault(group_of(cell), []).append(cell)
     return by_group
 
@@ -73,20 +74,21 @@ def group_of(cell: Cell) -> str:
     return json.dumps({**cell.params, "iteration": None, "place": None}, sort_keys=True)
 
 
-def _narrow(plan: Plan, state: str, key: str) -> bool:
+def _narrow(plan: Plan, state: str, group: str) -> bool:
     """Whether every rate of a group has an interval that is narrow enough."""
     stop = plan.study.cells.stop
     if stop is None:
         return False
-    cells = groups(plan.cells[state])[key]
+    cells = groups(plan.cells[state])[group]
     metrics = [metrics_of(plan, state, cell) or {} for cell in cells]
-    rates = workloads.rates_of(cells[0].params)
-    intervals = [median_interval([of_cell[rate] for of_cell in metrics if rate in of_cell]) for rate in rates]
-    return all(
-        interval is not None
-        and (interval.high - interval.low) / ((interval.high + interval.low) / 2) * 100 < stop.interval_percent
-        for interval in intervals
-    )
+    for rate in workloads.rates_of(cells[0].params):
+        interval = median_interval([of_cell[rate] for of_cell in metrics if rate in of_cell])
+        if interval is None:
+            return False
+        middle = (interval.high + interval.low) / 2
+        if (interval.high - interval.low) / middle * 100 >= stop.interval_percent:
+            return False
+    return True
 
 
 LEFT_OUT = "the time was over before, and a primary comparison needs them"
