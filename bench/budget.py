@@ -16,7 +16,8 @@ import numpy as np
 from scipy.stats import median_abs_deviation
 
 from fsage import dataset
-from fsage.adaptive import OF_MEDIAN, Z, explore, unknown
+from fsage.adaptive import OF_MEDIAN, Z, unknown
+from fsage.run.adaptive import explore
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIMARY = ["10.00", "40.00", "80.00", "80.50"]

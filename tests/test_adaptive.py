@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tiers import first_row_of
 
-from fsage.adaptive import Costs, Points, Samples, Visit, believe, explore, prior, unknown
+from fsage.adaptive import Costs, Points, Samples, Visit, believe, prior, unknown
+from fsage.run.adaptive import explore
 from fsage.run.adaptive_run import levelled
 
 SHARES = np.linspace(0, 1, 5)

@@ -10,20 +10,15 @@ Rates are taken as logarithms, so errors are shares. Four parts add up:
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapters 2 and 5.4.2.
 
-What to measure next: visit after visit the state, and the cells in it, that give the most certainty for each second.
-It ends when all rates are known as precisely as requested, or the time is over. When the model says so, it is put to
-the test: states that nobody visited are drawn, and what is measured there must lie where it was predicted. Where it
-does not, the intervals get wider by that, and measuring continues.
+What to measure next: visit after visit the state, and the cells in it, that give the most certainty for each second
+(fsage.run.adaptive). It ends when all rates are known as precisely as requested, or the time is over.
 """
 
 from __future__ import annotations
 
-import math
-import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +26,6 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
-from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
 
@@ -82,21 +76,24 @@ class Samples:
     @classmethod
     def of_groups(cls, groups: list[list[float]]) -> Samples:
         """From the log rates of each group."""
-        medians = [float(np.median(group)) if group else np.nan for group in groups]
-        apart = [
-            np.sort(np.abs(np.subtract(group, middle)))[len(group) % 2 :] if len(group) > 1 else np.zeros(0)
-            for group, middle in zip(groups, medians, strict=True)
-        ]  # an odd number's median is one of them
+        count = np.array(list(map(len, groups)))
+        medians = np.full(len(groups), np.nan)
+        apart: list[Array] = []
+        for number, group in enumerate(groups):
+            deviations = np.zeros(0)
+            if group:
+                medians[number] = np.median(group)
+                deviations = np.sort(np.abs(np.subtract(group, medians[number])))
+            apart.append(deviations[len(group) % 2 :])  # an odd number's median is one of them
         every = np.concatenate(apart)
+        usual = 0.0
         if len(every):
             usual = (float(np.median(every)) / norm.ppf(0.75)) ** 2
-        else:
-            usual = 0.0
         pooled = (len(every) * usual + NOISE_WEIGHT * TYPICAL_NOISE**2) / (len(every) + NOISE_WEIGHT)
         squares = np.array([np.minimum(deviations**2, CLIPPED**2 * pooled).sum() for deviations in apart])
-        freedom = np.array([max(0, len(group) - 1) for group in groups])
+        freedom = np.maximum(0, count - 1)
         own = (squares + OWN_NOISE_WEIGHT * pooled) / (freedom + OWN_NOISE_WEIGHT)
-        return cls(np.array(medians), np.array(list(map(len, groups))), np.sqrt(own))
+        return cls(medians, count, np.sqrt(own))
 
     @property
     def variance(self) -> Array:
@@ -131,7 +128,7 @@ class Belief:
     def after(self, taken: Mapping[int, int]) -> Belief:
         """What will be known when so many samples of each group were taken, whatever they say: their number counts."""
         groups = list(taken)
-        noise = np.diag([self.noise[group] ** 2 / taken[group] for group in groups])
+        noise = np.diag(self.noise[groups] ** 2 / list(taken.values()))
         shared = self.covariance[:, groups]
         gained = shared @ np.linalg.solve(self.covariance[np.ix_(groups, groups)] + noise, shared.T)
         return replace(self, covariance=self.covariance - gained)
@@ -291,15 +288,19 @@ class Choice:
         if spent > self.seconds:
             return None
         rate = (start - self._short(spread, goals)) / spent
-        while open_ := [place for place, group in enumerate(of_state) if taken.get(int(group), 0) < left[group]]:
+        while True:
             options = []
-            for place in open_:
+            for place, group in enumerate(of_state.tolist()):
+                if taken.get(group, 0) == left[group]:
+                    continue
                 after = []
                 for belief, variance, columns in zip(beliefs, spread, shared, strict=True):
                     column = columns[:, place]
-                    after.append(variance - column**2 / (column[of_state[place]] + belief.noise[of_state[place]] ** 2))
-                takes = spent + costs.sample[of_state[place]]
+                    after.append(variance - column**2 / (column[group] + belief.noise[group] ** 2))
+                takes = spent + costs.sample[group]
                 options.append(((start - self._short(after, goals)) / takes, takes, place))
+            if not options:
+                break
             best, takes, place = max(options)
             if best <= rate or takes > self.seconds:
                 break
@@ -318,87 +319,7 @@ class Choice:
 
     def _short(self, variances: Sequence[Array], goals: Sequence[Array]) -> float:
         """How far groups are from the goals, together: in the logarithm, so that the worst does not hide the others."""
-        return sum(
-            float(np.log(np.maximum(variance, goal) / goal)[self.wanted].sum())
-            for variance, goal in zip(variances, goals, strict=True)
-        )
-
-
-TESTS = 4
-"""So many states, one after another, must lie where they were predicted."""
-SEED = 67005
-
-
-class Study(Protocol):
-    """What is explored. `left`: how many samples of each group may still be taken; `seconds`: what the time allows.
-
-    `wanted`: which groups are to be known; of the others what is known helps.
-    """
-
-    @property
-    def points(self) -> Points: ...
-    @property
-    def wanted(self) -> NDArray[np.bool_]: ...
-
-    def samples(self) -> list[Samples]:
-        """What was measured until now, for each rate."""
-
-    def left(self) -> NDArray[np.int_]: ...
-    def costs(self) -> Costs: ...
-    def seconds(self) -> float: ...
-    def take(self, visit: Visit) -> None:
-        """Measure it."""
-
-    def say(self, beliefs: list[Belief]) -> None:
-        """After each visit."""
-
-
-@threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
-def explore(study: Study, precision: float) -> list[Belief]:
-    """Measure until all rates are known within ± `precision`; what is known of each then."""
-    draw = random.Random(SEED)
-    beliefs = [believe(study.points, samples) for samples in study.samples()]
-    stood = 0
-    while True:
-        visit = Choice(
-            beliefs, study.points.state, study.left(), study.wanted, study.costs(), precision, study.seconds()
-        ).best()
-        tested = None
-        if visit is None and stood < TESTS and not unknown(beliefs, precision, study.wanted).any():
-            visit = tested = _test(study, draw)
-        if visit is None:
-            return beliefs
-        study.take(visit)
-        samples = study.samples()
-        if tested:
-            stood = stood + 1 if _stands(beliefs, samples, tested) else 0
-        beliefs = [believe(study.points, sample, before) for sample, before in zip(samples, beliefs, strict=True)]
-        study.say(beliefs)
-
-
-def _test(study: Study, draw: random.Random) -> Visit | None:
-    """One sample in a state that was not visited, if there is one and the time for it."""
-    counts = study.samples()[0].count
-    costs = study.costs()
-    visited = set(study.points.state[counts > 0].tolist())
-    groups = [
-        group
-        for group in np.flatnonzero(study.left() > 0).tolist()
-        if study.points.state[group] not in visited
-        and costs.reach[study.points.state[group]] + costs.sample[group] <= study.seconds()
-    ]
-    if not groups:
-        return None
-    group = draw.choice(groups)
-    state = int(study.points.state[group])
-    return Visit(state, {group: 1}, float(costs.reach[state] + costs.sample[group]))
-
-
-def _stands(beliefs: list[Belief], samples: list[Samples], tested: Visit) -> bool:
-    """Whether every rate that was measured lies where it was predicted, by the interval of one sample."""
-    for belief, measured in zip(beliefs, samples, strict=True):
-        for group in tested.samples:
-            wide = Z * belief.stretch[group] * math.sqrt(belief.covariance[group, group] + belief.noise[group] ** 2)
-            if measured.count[group] and abs(measured.median[group] - belief.mean[group]) > wide:
-                return False
-    return True
+        short = 0.0
+        for variance, goal in zip(variances, goals, strict=True):
+            short += float(np.log(np.maximum(variance, goal) / goal)[self.wanted].sum())
+        return short

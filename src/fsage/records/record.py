@@ -84,14 +84,13 @@ NO_SERVER = "the inventory names no server to log in to"
 def make_judgement(observation: JsonView) -> dict[str, object]:
     """Whether one observation ran right, and its numbers."""
     layout = observation["layout"]
+    steps = structure.read_all(layout["steps"])
     judged = signs.judge(observation["phases"])
     outcome, charges_s = _judged(observation)
     if judged.failed and outcome.status in ("valid", "failed"):
         outcome = workloads.Outcome("failed", judged.failed)
     return {
-        "structure": recipes.built(
-            observation["nominal"]["recipe"], structure.read_all(layout["steps"]), layout["capacity_bytes"]
-        ),
+        "structure": recipes.built(observation["nominal"]["recipe"], steps, layout["capacity_bytes"]),
         "phases": list(map(_lean, observation["phases"])),
         "status": outcome.status,
         "why": outcome.why,
@@ -123,8 +122,11 @@ def _judged(observation: JsonView) -> tuple[workloads.Outcome, float | None]:
 
 def measured_extents(phases: Sequence[JsonView]) -> Json | None:
     """How the measured files lie, as the first phase with a map left them; not those at places before."""
-    maps = (phase["extents"] for phase in phases if phase.get("extents") and not phase.get("leaves"))
-    return next(maps, None)
+    for phase in phases:
+        if phase.get("extents") and not phase.get("leaves"):
+            extents: Json = phase["extents"]
+            return extents
+    return None
 
 
 def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | None:
@@ -147,15 +149,17 @@ def absent_of(observation: JsonView) -> dict[str, str]:
     conditions = observation["conditions"]
     layout = observation["layout"]
     phases = observation["phases"]
+    is_remote = bool(conditions.get("lustre"))
     for phase in phases:
         for host, look in phase.get("signs", {}).get("after", {}).items():
-            absent |= {f"{SIGNS.get(key, key)} of {host}": why for key, why in look.get("absent", {}).items()}
-    absent |= {f"{key} of the OSTs": why for key, why in observation.get("osts", {}).get("absent", {}).items()}
-    absent |= {
-        f"tunable {name}": note["unsupported"]
-        for name, note in conditions["tunables"].items()
-        if isinstance(note, dict) and "unsupported" in note
-    }
+            is_remote = is_remote or bool(look.get("connections") or look.get("nfs"))
+            for key, why in look.get("absent", {}).items():
+                absent[f"{SIGNS.get(key, key)} of {host}"] = why
+    for key, why in observation.get("osts", {}).get("absent", {}).items():
+        absent[f"{key} of the OSTs"] = why
+    for name, note in conditions["tunables"].items():
+        if isinstance(note, dict) and "unsupported" in note:
+            absent[f"tunable {name}"] = note["unsupported"]
     if not layout["state_known"]:
         absent["how full and fragmented the file system is"] = "others use it too, and its free space is not read"
     why = layout.get("notes", {}).get("digest", {}).get("absent")
@@ -163,18 +167,12 @@ def absent_of(observation: JsonView) -> dict[str, str]:
         absent["a digest of all extents"] = why
     if any(phase.get("metadata") == KEPT for phase in phases):
         absent["cold names and inodes"] = "to drop them needs root or its helper"
-    if phases and (conditions.get("lustre") or _is_remote(phases)):
+    if phases and is_remote:
         if observation.get("servers") == []:
             absent["cold caches of the servers"] = NO_SERVER
         if observation.get("servers") == observation.get("watched") == []:
             absent["settings of the servers (preallocation tables)"] = NO_SERVER
     return {what: str(why) for what, why in absent.items()}
-
-
-def _is_remote(phases: Sequence[JsonView]) -> bool:
-    """Whether a client was looked at that has connections to servers: of Lustre, or of NFS."""
-    looks = [look for phase in phases for look in phase.get("signs", {}).get("after", {}).values()]
-    return any(look.get("connections") or look.get("nfs") for look in looks)
 
 
 def make_record(observation: Mapping[str, object], raw: Path, root: Path) -> dict[str, object]:
@@ -199,10 +197,11 @@ def _of_budget(layout: JsonView) -> workloads.Outcome | None:
 
 
 def _lean(phase: JsonView) -> dict[str, object]:
-    lean = {key: phase[key] for key in phase if key not in BULKY}
-    output = "\n".join(phase.get(stream, "") for stream in ("stdout", "stderr"))
-    if parse.is_launched(phase.get("argv", ())) and (warnings := parse.harmless(output)):
-        lean["warnings"] = warnings
+    lean = {key: value for key, value in phase.items() if key not in BULKY}
+    if parse.is_launched(phase.get("argv", ())):
+        warnings = parse.harmless(f"{phase.get('stdout', '')}\n{phase.get('stderr', '')}")
+        if warnings:
+            lean["warnings"] = warnings
     if "beside" in phase:
         lean["beside"] = list(map(_lean, phase["beside"]))
     if "by_host" in phase:
@@ -229,17 +228,15 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
     new = 0
     refused = []
     requested = Requested(root, target)
-    kept = _Kept(root, target)
     for content in _observations(bundle):
         try:
             if isinstance(content, Unacceptable):
                 raise content
             observation = read_observation(content)
             requested.match(observation)
-            if kept.has(observation):
-                continue
-            kept.add(observation)
-            new += 1
+            if not _is_kept(observation, root):
+                keep(observation, root, target)
+                new += 1
         except Unacceptable as why:
             aside = Results(root, target, "")
             if isinstance(content, bytes):
@@ -251,36 +248,19 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
     return Taken(new, refused)
 
 
-class _Kept:
-    """The observations of a target that are in raw/, looked at once for a bundle, however many it has of a cell."""
-
-    def __init__(self, root: Path, target: str) -> None:
-        self.root = root
-        self.target = target
-        self._ids: dict[tuple[str, str, str], dict[tuple[str, int], str]] = {}
-
-    def has(self, observation: Observation) -> bool:
-        """Whether it came before. Raises Unacceptable for another one of the same requested attempt."""
-        kept_id = self._of_cell(observation).get(_requested(observation))
-        if kept_id not in (None, observation["id"]):
+def _is_kept(observation: Observation, root: Path) -> bool:
+    """Whether it came before. Raises Unacceptable for another one of the same requested attempt."""
+    where = Results(root, observation["target"], observation["study"])
+    state = observation["state"]
+    cell = observation["cell"]
+    for attempt in range(1, where.attempts(state, cell) + 1):
+        raw = results.read(where.raw(state, cell, attempt))
+        if _requested(raw) == _requested(observation):
+            if raw["id"] == observation["id"]:
+                return True
             words = ", ".join(f"{key} {shown(observation[key])}" for key in ("study", "state", "cell", "attempt"))
             raise Unacceptable(f"is a second answer to one request: {words}")
-        return kept_id is not None
-
-    def add(self, observation: Observation) -> None:
-        """Keep it."""
-        keep(observation, self.root, self.target)
-        self._of_cell(observation)[_requested(observation)] = observation["id"]
-
-    def _of_cell(self, observation: Observation) -> dict[tuple[str, int], str]:
-        """The ids of what a cell has, by what was requested."""
-        cell = observation["study"], observation["state"], observation["cell"]
-        if cell not in self._ids:
-            where = Results(self.root, self.target, cell[0])
-            attempts = range(1, where.attempts(*cell[1:]) + 1)
-            raws = (results.read(where.raw(*cell[1:], attempt)) for attempt in attempts)
-            self._ids[cell] = {_requested(raw): raw["id"] for raw in raws}
-        return self._ids[cell]
+    return False
 
 
 def _requested(observation: JsonView) -> tuple[str, int]:
@@ -337,15 +317,19 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     attempt = requested
     while where.raw(state, cell, attempt).exists():
         attempt += 1
-    if attempt == requested:
-        renumbered = {}
-    else:
-        renumbered = {"attempt": attempt, "requested_attempt": requested}
+    kept = dict(observation)
+    if attempt != requested:
+        kept |= {"attempt": attempt, "requested_attempt": requested}
     raw = where.raw(state, cell, attempt)
-    kept = {**observation, **renumbered}
     record = make_record(kept, raw, root)
-    raws = (results.read(where.raw(state, cell, number)) for number in range(attempt - 1, 0, -1))
-    again = takes_again(record, ({**before, **make_judgement(before)} for before in raws))
+    again = takes_again(record, _judged_before(where, state, cell, attempt))
     results.write(raw, kept)
     if not again and not where.record(state, cell).exists():
         results.write(where.record(state, cell), record)
+
+
+def _judged_before(where: Results, state: str, cell: str, attempt: int) -> Iterator[JsonView]:
+    """What the attempts before came to, the last one first."""
+    for number in range(attempt - 1, 0, -1):
+        before = results.read(where.raw(state, cell, number))
+        yield {**before, **make_judgement(before)}

@@ -42,7 +42,7 @@ class Measured(TypedDict):
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
     """The rates of a cell, {} where it is not valid; None where it was not measured. Raises ValueError."""
     path = plan.results.record(state, cell.name)
-    record = results.read_block(path)
+    record = results.read(path)
     if record is None:
         return None
     try:
@@ -134,7 +134,9 @@ def quarantine(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str
 def _strike(plan: Plan, state: str, names: set[str]) -> int:
     """Strike the reasons of cells from a state's manifests; of how many there were any."""
     struck = names & plan.skipped(state).keys() - plan.results.recorded(state)
-    for path in plan.results.manifests_of(state) if struck else ():
+    if not struck:
+        return 0
+    for path in plan.results.manifests_of(state):
         manifest = results.read(path)
         manifest["cells"] = [row for row in manifest["cells"] if row["record"] or row["cell"] not in struck]
         results.write(path, manifest)

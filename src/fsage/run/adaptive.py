@@ -6,14 +6,17 @@ What is not measured in the end has a row in its state's manifest, with the rate
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fsage.adaptive import LEVEL, Belief, Choice, Z, believe, explore, prior, unknown
+from fsage.adaptive import LEVEL, Belief, Choice, Costs, Points, Samples, Visit, Z, believe, prior, unknown
 from fsage.base.message import say
 from fsage.base.sizes import duration
 from fsage.plan.plan import Plan
@@ -176,3 +179,88 @@ def _predicted(run: AdaptiveRun, beliefs: list[Belief], number: int) -> dict[str
         for name, value in (("", middle), ("_low", middle - wide), ("_high", middle + wide)):
             rates[f"{rate}_predicted{name}"] = math.exp(value)
     return rates
+
+
+TESTS = 4
+"""So many states, one after another, must lie where they were predicted."""
+SEED = 67005
+
+
+class Explored(Protocol):
+    """What is explored, such as an AdaptiveRun.
+
+    `left`: how many samples of each group may still be taken; `seconds`: what the time allows. `wanted`: which groups
+    are to be known; of the others what is known helps.
+    """
+
+    @property
+    def points(self) -> Points: ...
+    @property
+    def wanted(self) -> NDArray[np.bool_]: ...
+
+    def samples(self) -> list[Samples]:
+        """What was measured until now, for each rate."""
+
+    def left(self) -> NDArray[np.int_]: ...
+    def costs(self) -> Costs: ...
+    def seconds(self) -> float: ...
+    def take(self, visit: Visit) -> None:
+        """Measure it."""
+
+    def say(self, beliefs: list[Belief]) -> None:
+        """After each visit."""
+
+
+@threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
+def explore(study: Explored, precision: float) -> list[Belief]:
+    """Measure until all rates are known within ± `precision`; what is known of each then.
+
+    When the model says that they are, it is put to the test: states that nobody visited are drawn, and what is measured
+    there must lie where it was predicted. Where it does not, intervals get wider by that, and measuring continues.
+    """
+    draw = random.Random(SEED)
+    beliefs = [believe(study.points, samples) for samples in study.samples()]
+    stood = 0
+    while True:
+        left = study.left()
+        seconds = study.seconds()
+        choice = Choice(beliefs, study.points.state, left, study.wanted, study.costs(), precision, seconds)
+        visit = choice.best()
+        tested = None
+        if visit is None and stood < TESTS and not unknown(beliefs, precision, study.wanted).any():
+            visit = tested = _test(study, draw)
+        if visit is None:
+            return beliefs
+        study.take(visit)
+        samples = study.samples()
+        if tested:
+            stood = stood + 1 if _stands(beliefs, samples, tested) else 0
+        beliefs = [believe(study.points, sample, before) for sample, before in zip(samples, beliefs, strict=True)]
+        study.say(beliefs)
+
+
+def _test(study: Explored, draw: random.Random) -> Visit | None:
+    """One sample in a state that was not visited, if there is one and the time for it."""
+    counts = study.samples()[0].count
+    costs = study.costs()
+    visited = set(study.points.state[counts > 0].tolist())
+    seconds = study.seconds()
+    visits = []
+    for group in np.flatnonzero(study.left() > 0).tolist():
+        state = int(study.points.state[group])
+        takes_s = float(costs.reach[state] + costs.sample[group])
+        if state not in visited and takes_s <= seconds:
+            visits.append(Visit(state, {group: 1}, takes_s))
+    if visits:
+        return draw.choice(visits)
+    return None
+
+
+def _stands(beliefs: list[Belief], samples: list[Samples], tested: Visit) -> bool:
+    """Whether every rate that was measured lies where it was predicted, by the interval of one sample."""
+    for belief, measured in zip(beliefs, samples, strict=True):
+        for group in tested.samples:
+            wide = Z * belief.stretch[group] * math.sqrt(belief.covariance[group, group] + belief.noise[group] ** 2)
+            if measured.count[group] and abs(measured.median[group] - belief.mean[group]) > wide:
+                return False
+    return True
