@@ -152,8 +152,10 @@ class ActionModule(ActionBase):
 
     def _hosts(self, task_vars):
         """Clients, the launcher first, and servers: name, Python, and whether the host is this machine."""
-        groups, variables = task_vars["groups"], task_vars["hostvars"]
-        launcher, clients = groups.get("launcher", []), groups.get("clients", [])
+        groups = task_vars["groups"]
+        variables = task_vars["hostvars"]
+        launcher = groups.get("launcher", [])
+        clients = groups.get("clients", [])
         if launcher and (len(launcher) > 1 or launcher[0] not in clients):
             raise AnsibleActionFail(
                 f"the group launcher has {', '.join(launcher)}: name one host of the group clients, which has "
@@ -173,7 +175,7 @@ class ActionModule(ActionBase):
                 "local": value.get("ansible_connection") == "local",
             }
 
-        return {role: [host(name) for name in names] for role, names in roles.items()}
+        return {role: list(map(host, names)) for role, names in roles.items()}
 
     def _python(self, task_vars):
         return str(self._variable("ansible_python_interpreter", task_vars) or PYTHON)
@@ -187,7 +189,8 @@ class ActionModule(ActionBase):
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
             boot, code = seam.boot()
-            start, stdin = boot + MAIN, code + stdin
+            start = boot + MAIN
+            stdin = code + stdin
         command = [self._python(task_vars), *ISOLATED, start, *check, verb]
         ended = threading.Event()
         if place := os.environ.get(DOING):
@@ -199,8 +202,10 @@ class ActionModule(ActionBase):
 
     def _look(self, target, place, ended):
         """Note at `place` what the agent does at the moment, time after time until it has ended."""
-        local, began = self._connection.transport == "local", time.time()
-        home, beside = doing_of(target), place.with_suffix(f".{os.getpid()}")
+        local = self._connection.transport == "local"
+        began = time.time()
+        home = doing_of(target)
+        beside = place.with_suffix(f".{os.getpid()}")
         while home and not ended.wait(LOOK_EVERY_S[local]):
             with contextlib.suppress(Exception):  # progress is no reason to fail
                 if local:
@@ -274,7 +279,8 @@ def accepted(key, answer, question):
 
 def doing_of(target):
     """A shell line that prints what the agent does on a target at the moment; None for one without a name."""
-    name, home = target.get("name"), target.get("home")
+    name = target.get("name")
+    home = target.get("home")
     if not message.is_name(name) or not isinstance(home, (str, type(None))):
         return None
     if home is None:

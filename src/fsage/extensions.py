@@ -31,8 +31,8 @@ def extend(folder: str) -> None:
         top = Path(folder)
         if not top.is_absolute():
             raise Refusal(f"{folder} is no absolute path")
-        for module in sorted(path.relative_to(top) for path in _files(top)):
-            _judge(top, module)
+        for path in sorted(_files(top)):
+            _judge(path, path.relative_to(top))
         if not top.name.isidentifier() or top.name in plugins.studies():
             raise Refusal(
                 f"a study is named after its folder: {top.name!r} is not a name, or is the name of a built-in study"
@@ -53,20 +53,19 @@ def _files(top: Path) -> list[Path]:
     for place, folders, names in os.walk(top, onerror=_raise):
         with seam.opened(place):
             folders[:] = sorted(name for name in folders if name not in NO_PART)
-            other = next((name for name in folders if place == str(top) and name not in FOLDERS), None)
-            if other:
-                raise Refusal(
-                    f"{top / other} is a folder that no study has; allowed are {', '.join(FOLDERS)}. "
-                    f"If it is the study itself: FSAGE_EXTENSIONS={top / other}"
-                )
+            for name in folders:
+                if place == str(top) and name not in FOLDERS:
+                    raise Refusal(
+                        f"{top / name} is a folder that no study has; allowed are {', '.join(FOLDERS)}. "
+                        f"If it is the study itself: FSAGE_EXTENSIONS={top / name}"
+                    )
             files += [Path(place, name) for name in names]
     return files
 
 
-def _judge(top: Path, module: Path) -> None:
-    """`Refusal` for what is no part of a study, or may be changed by others."""
-    path = top / module
-    seen = os.lstat(top / module)
+def _judge(path: Path, module: Path) -> None:
+    """`Refusal` for what is no part of a study, or may be changed by others. `module`: its place in the study."""
+    seen = os.lstat(path)
     if len(module.parts) == 1:
         named = module.stem in MODULES
     else:

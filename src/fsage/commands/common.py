@@ -65,8 +65,10 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, those of all commands, and --help."""
         if self._common is None:
-            own = [option for option in ctx.find_root().command.params if option.name in COMMON]
-            self._common = [self._behind(option) for option in own if ctx.parent]
+            self._common = []
+            if ctx.parent:
+                options = [option for option in ctx.find_root().command.params if option.name in COMMON]
+                self._common = list(map(self._behind, options))
         *parameters, help_option = super().get_params(ctx)
         shown = [*parameters, *self._common, help_option]
         for parameter in shown:
@@ -117,10 +119,11 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called."""
         name = args[0]
-        studies = [path.stem for path in Path(ctx.params["studies"]).glob("*.yaml")]
-        near = get_close_matches(name, [*studies, *self.commands], n=1)
-        if name not in self.commands and not ctx.resilient_parsing and set(near) & set(studies):
-            ctx.fail(f"No such command {name!r}. To measure study {near[0]}: ./run fsage run {near[0]}")
+        if name not in self.commands and not ctx.resilient_parsing:
+            studies = [path.stem for path in Path(ctx.params["studies"]).glob("*.yaml")]
+            near = get_close_matches(name, [*studies, *self.commands], n=1)
+            if near and near[0] in studies:
+                ctx.fail(f"No such command {name!r}. To measure study {near[0]}: ./run fsage run {near[0]}")
         return super().resolve_command(ctx, args)
 
 
@@ -155,11 +158,12 @@ class Where:
                 raise ValueError(f"--{option} {folder} is no folder")
             if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
                 raise ValueError(f"--{option} {folder} cannot be read by this user: name another, or run as its owner")
-        for inventory in self.inventory_folders if self.target_name else ():
-            if not inventory.exists():
-                from fsage.plan.target import load_target
+        if self.target_name:
+            for inventory in self.inventory_folders:
+                if not inventory.exists():
+                    from fsage.plan.target import load_target
 
-                load_target(inventory)  # raises, and names those that are there
+                    load_target(inventory)  # raises, and names those that are there
         results.check(self.results)
         Where.last_results = self.results
 
@@ -169,7 +173,9 @@ class Where:
 
         given = {
             "target": self.target_name or "",
-            **{name: str(getattr(self, name)) for name in PLACES if name != "target"},
+            "results": str(self.results),
+            "studies": str(self.studies),
+            "inventories": str(self.inventories),
         }
         return [f"{name}={value}" for name, value in given.items() if value != PLACES[name]]
 

@@ -54,12 +54,18 @@ def run(
     The same command resumes a run that was stopped. Other options of Snakemake can be added to the printed line.
     """
     given = {"only": only, "until": until, "budget": budget, "precision": precision, "lost": lost}
-    given["batch_states"] = None if batch_states is None else str(batch_states)
-    settings = context.obj.settings() + [f"{key}={value}" for key, value in given.items() if value is not None]
-    words = ["--dry-run"] if dry_run else []
-    words += ["--profile", profile] if profile else []
-    words += ["--config", *settings] if settings else []
-    start_snakemake(["snakemake", *words, "--", *studies])
+    settings = context.obj.settings()
+    for key, value in {**given, "batch_states": batch_states}.items():
+        if value is not None:
+            settings.append(f"{key}={value}")
+    words = ["snakemake"]
+    if dry_run:
+        words.append("--dry-run")
+    if profile:
+        words += ["--profile", profile]
+    if settings:
+        words += ["--config", *settings]
+    start_snakemake([*words, "--", *studies])
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage plan series1 --budget 8h")
@@ -78,7 +84,11 @@ def plan(
 
     pool = context.obj.pool(study)
     plan_lines = pool.lines()
-    given = {name: value for name, value in (("budget", budget), ("precision", precision)) if value is not None}
+    given = {}
+    if budget is not None:
+        given["budget"] = budget
+    if precision is not None:
+        given["precision"] = precision
     wanted = settings.precision(given)
     if wanted is not None:
         from fsage.run import adaptive, stopping
@@ -129,8 +139,11 @@ def count(
     counted = counting.Counted.of(
         plan, layouts, places, _block("--device", device) if device else None, to, every_transfer
     )
-    wanted = [counted.on(name) for name in dict.fromkeys(filesystem.replace(" ", "").split(",")) if name]
-    every = [counted, *(other for other in wanted if other.filesystem)]
+    every = [counted]
+    for name in dict.fromkeys(filesystem.replace(" ", "").split(",")):
+        other = counted.on(name) if name else None
+        if other and other.filesystem:
+            every.append(other)
     for of in every:
         counting.count(of, lambda done, whole: say(f"{done} of {whole} layouts counted"))
     frame, *others = map(counting.table, every)
@@ -170,7 +183,11 @@ def remeasure(
     from fsage.study.study import StudyError
 
     pool = context.obj.pool(study)
-    wanted = {status for status, given in (("failed", failed), ("stopped", failed), ("skipped", skipped)) if given}
+    wanted: set[str] = set()
+    if failed:
+        wanted |= {"failed", "stopped"}
+    if skipped:
+        wanted.add("skipped")
     if not (wanted or state or cell):
         raise StudyError(
             "say which: --failed, --skipped, --state STATE and --cell CELL narrow it down (to all: --state of each)"
@@ -196,9 +213,11 @@ def conclude(context: typer.Context, study: StudyName) -> None:
     from fsage.run.conclusion import conclude
 
     pool = context.obj.pool(study)
-    counted = [sentence for plan in pool.counted for sentence in counting.kept_answer(plan)]
+    counted: list[str] = []
+    for plan in pool.counted:
+        counted += counting.kept_answer(plan)
     sentences, code = conclude(pool)
-    print(lines("\n".join([*counted, *sentences])))
+    print(lines("\n".join(counted + sentences)))
     raise SystemExit(code)
 
 
@@ -216,7 +235,10 @@ def _counted(pool: Pool) -> list[Section]:
     """What of a report comes from counts that are kept."""
     from fsage import count as counting
 
-    return [section for plan in pool.counted for section in counting.kept_sections(plan)]
+    sections: list[Section] = []
+    for plan in pool.counted:
+        sections += counting.kept_sections(plan)
+    return sections
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage figures quickstart --columns 2 --to figures")
@@ -236,10 +258,7 @@ def figures(
     from fsage.run.conclusion import write_figures
 
     pool = context.obj.pool(study)
-    if table:
-        counted = []
-    else:
-        counted = _counted(pool)
+    counted = [] if table else _counted(pool)
     folder = write_figures(pool, columns, table, to, plain=plain, progress=_progress, sections=counted)
     say(f"figures {folder}")
 

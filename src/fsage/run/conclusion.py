@@ -187,7 +187,7 @@ def _targets(pool: Pool) -> Counter[str]:
     """How many targets measure each state."""
     counts: Counter[str] = Counter()
     for plan in pool.plans:
-        counts.update(plan.states)
+        counts.update(list(plan.states))
     return counts
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePath
 
 from fsage.base import MIB, Json
 from fsage.base.sizes import duration, round_size
 from fsage.model import limits, plugins, tools
+from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
 from fsage.model.structure import Step
 from fsage.model.target import Limits
@@ -68,9 +70,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     A module of OF_KINDS, or the module `site` of a study, that has the name of a kind of target has `acts` of it alone.
     """
     clients = names_of(site, "clients")
-    phases = sum(
-        len(cell.params.get("phases", PHASES)) for plan in plans for cells in plan.missing.values() for cell in cells
-    )
+    phases = sum(len(cell.params.get("phases", PHASES)) for cell in _cells(plans))
     spec = target.spec
     tree = _told(site, "directory", spec["directory"])
     home = _told(site, "home", f"{spec['home']}/{spec['name']}")
@@ -138,11 +138,24 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     return listed
 
 
+def _cells(plans: Iterable[Plan]) -> list[Cell]:
+    """The cells that are still to be measured."""
+    missing = []
+    for plan in plans:
+        missing += [cell for _, cell in plan.missing_cells()]
+    return missing
+
+
+def changes_server_cache(plans: Iterable[Plan]) -> bool:
+    """Whether a cell needs another cache of the servers than they have."""
+    return any(cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT for cell in _cells(plans))
+
+
 def user_words(site: Site) -> str:
     """Who the agent on the clients is."""
-    roots = {bool(host.answer and host.answer["root"]) for host in site.in_group("clients")}
+    is_root = any(host.answer and host.answer["root"] for host in site.in_group("clients"))
     named = _told(site, "user", "the user of ssh")
-    if True in roots and "(uid 0)" not in named:
+    if is_root and "(uid 0)" not in named:
         return f"{named}, by the helper where root is needed"
     return named
 
@@ -155,7 +168,10 @@ def may_be_root(site: Site) -> bool:
 
 def _told(site: Site, key: str, otherwise: str) -> str:
     """What the clients answered under a key: the launcher of this page may have another user, and home."""
-    values = {str(host.answer[key]) for host in site.in_group("clients") if host.answer and host.answer.get(key)}
+    values = set()
+    for host in site.in_group("clients"):
+        if host.answer and host.answer.get(key):
+            values.add(str(host.answer[key]))
     return " or ".join(sorted(values)) or otherwise
 
 
@@ -175,47 +191,46 @@ def _dropped(site: Site, clients: str, phases: int) -> Act:
 
 def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
     """A row for each tunable that a study sets, with its value now."""
-    wanted = {(name, value) for plan in plans for name, value in plan.study.tuning.items()}
-    clients = [host for host in site.in_group("clients") if host.answer]
-
-    def now(name: str) -> str:
-        values = {str((host.answer or {}).get("tunables", {}).get(name, "not known")) for host in clients}
-        return " or ".join(sorted(values)) or "not known"
-
-    if not may_be_root(site):
-        what = f"tunables ({', '.join(sorted(name for name, _ in wanted))}) are not set: that needs root or its helper"
-        if wanted:
-            return [Act(names_of(site, "clients"), what, "nothing is changed")]
-        return []
-    return [
-        Act(
-            names_of(site, "clients"),
-            f"tunable {name} is set to {value}; now it is {now(name)}. The old value is noted before, for the host",
-            "restored at the end of each run, of a killed one by the next command there",
-            programs=("lctl",),
-            places=("/sys/block",),
-        )
-        for name, value in sorted(wanted, key=str)
-    ]
+    wanted: set[tuple[str, object]] = set()
+    for plan in plans:
+        wanted.update(plan.study.tuning.items())
+    clients = names_of(site, "clients")
+    if wanted and not may_be_root(site):
+        names = ", ".join(sorted(name for name, _ in wanted))
+        what = f"tunables ({names}) are not set: that needs root or its helper"
+        return [Act(clients, what, "nothing is changed")]
+    set_to = []
+    for name, value in sorted(wanted, key=str):
+        now = set()
+        for host in site.in_group("clients"):
+            if host.answer:
+                now.add(str(host.answer.get("tunables", {}).get(name, "not known")))
+        known = " or ".join(sorted(now)) or "not known"
+        what = f"tunable {name} is set to {value}; now it is {known}. The old value is noted before, for the host"
+        undone = "restored at the end of each run, of a killed one by the next command there"
+        set_to.append(Act(clients, what, undone, programs=("lctl",), places=("/sys/block",)))
+    return set_to
 
 
 def names_of(site: Site, group: str) -> str:
+    """The hosts of a group, in words."""
     return ", ".join(host.name for host in site.in_group(group)) or f"{group}, of which the inventory names none"
 
 
 def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str, str]]:
     """How much at most: bytes (by OST), files, hours, limits. Before the claim they come from what is declared."""
     capacity_bytes = _capacity_bytes(site, target, plans)
-    steps = [step for state in by_state(plans) for step in state]
+    steps = list(chain.from_iterable(by_state(plans)))
     rows = []
     if capacity_bytes is None:
         rows.append(("space in use at a time", target.of_kind.unlimited(target.spec)))
         rows.append(("bytes, files", "known when the host that launches has answered"))
     else:
-        written = sum(step.writes_bytes(capacity_bytes) for step in steps)
-        written += sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
-        files = sum(step.calls(capacity_bytes) + OWN_FILES for step in steps) + OWN_FILES
-        files += sum(_files_of(cell, target) for plan in plans for cells in plan.missing.values() for cell in cells)
+        written = sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
+        files = OWN_FILES + sum(_files_of(cell, target) for cell in _cells(plans))
+        for step in steps:
+            written += step.writes_bytes(capacity_bytes)
+            files += step.calls(capacity_bytes) + OWN_FILES
         rows += [
             ("space in use at a time", f"at most {round_size(capacity_bytes)}"),
             ("bytes written in all", f"at most {round_size(written + OWN_NOTES_BYTES)}"),
@@ -292,7 +307,7 @@ def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:
         each = amount_mib * MIB * tasks_of(target.spec)
     else:
         each = capacity_bytes
-    return min(each, capacity_bytes) * (1 + sum(map(len, plan.missing.values())))
+    return min(each, capacity_bytes) * (1 + plan.missing_count)
 
 
 def hours(plan: Plan) -> str:
@@ -302,13 +317,13 @@ def hours(plan: Plan) -> str:
     """
     try:
         if not plan.claim and not plan.target.of_kind.own_stores:
-            cells = sum(map(len, plan.missing.values()))
             return (
-                f"{plan.study.name}: not known before the claim, which measures how fast the target is; {cells} cells, "
-                f"of which each phase ends after {duration(LONGEST_S)}, or ten times its estimate"
+                f"{plan.study.name}: not known before the claim, which measures how fast the target is; "
+                f"{plan.missing_count} cells, of which each phase ends after {duration(LONGEST_S)}, or ten times its "
+                "estimate"
             )
         pace = progress.known_pace(plan)
-        cells_s = sum(plan.cell_seconds(state, cell) for state, cells in plan.missing.items() for cell in cells)
+        cells_s = sum(plan.cell_seconds(state, cell) for state, cell in plan.missing_cells())
         whole_s = cells_s * pace.cells + sum(pace.reach_seconds(plan, state) for state in plan.missing)
         if plan.results.records("").exists():
             why = f"by what its last cells took, {pace.cells:.2g} times the estimate"

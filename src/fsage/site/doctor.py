@@ -64,24 +64,25 @@ class Diagnosis(NamedTuple):
 
     def as_json(self) -> dict[str, list[dict[str, object]]]:
         """Tables as lists of {"name", "detail", "runs", "obstacles"}; `held`: of {"name", "detail", "give_back"}."""
-        tables: dict[str, list[dict[str, object]]] = {
-            table: [
-                {"name": check.name, "detail": check.detail, "runs": check.runs, "obstacles": check.obstacles}
-                for check in checks
-            ]
-            for table, checks in self.checks().items()
-        }
-        return {**tables, "held": [held._asdict() for held in self.held]}
+        tables: dict[str, list[dict[str, object]]] = {}
+        for table, checks in self.checks().items():
+            tables[table] = []
+            for check in checks:
+                name, detail, obstacles = check
+                tables[table].append({"name": name, "detail": detail, "runs": check.runs, "obstacles": obstacles})
+        tables["held"] = [held._asdict() for held in self.held]
+        return tables
 
 
 def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
     """Try everything once; nothing stays. A study is checked on the target that it would be measured on here."""
+    capabilities = []
+    for able in seam.capabilities():
+        capabilities.append(Check(able.name, able.purpose, [str(able.obstacle)] if able.obstacle else []))
+    for study in plugins.having("doctor"):
+        capabilities += plugins.of_study(study, "doctor").checks()
     return Diagnosis(
-        [
-            Check(capability.name, capability.purpose, [str(capability.obstacle)] if capability.obstacle else [])
-            for capability in seam.capabilities()
-        ]
-        + [check for study in plugins.having("doctor") for check in plugins.of_study(study, "doctor").checks()],
+        capabilities,
         [*_kinds_of_targets(), *_device_models()],
         [_study(path, inventories, results) for path in in_folder(studies).values()],
         _held(inventories),
@@ -106,20 +107,22 @@ def show(diagnosis: Diagnosis) -> None:
 
 def _held(inventories: Path) -> list[Held]:
     """What this machine holds: by its notes, and by marks in the directories that this clone's inventories declare."""
-    declared: dict[str, tuple[Path, Spec]] = {}
+    declared: dict[str, Spec] = {}
+    homes = {HOME_OF_ROOT, usual_home()}
     for inventory in inventories_in(inventories):
         try:
-            declared[inventory.name] = inventory, load_target(inventory).spec
+            spec = load_target(inventory).spec
+            declared[inventory.name] = spec
+            homes.add(Path(spec["home"]))
         except StudyError as why:
             say(f"{why}. {inventory.name} is left out")
-    homes = {HOME_OF_ROOT, usual_home(), *(Path(spec["home"]) for _, spec in declared.values())}
-    noted = seam.held(sorted(homes), [spec for _, spec in declared.values()])
-    return [_given_back(target, declared.get(target.name)) for target in noted]
+    noted = seam.held(sorted(homes), list(declared.values()))
+    return [_given_back(target, inventories / target.name, declared.get(target.name)) for target in noted]
 
 
-def _given_back(target: HeldTarget, declared: tuple[Path, Spec] | None) -> Held:
-    ours = declared is not None and home_of(declared[1]) == target.home
-    source = declared[0] if declared and ours else target.inventory
+def _given_back(target: HeldTarget, inventory: Path, declared: Spec | None) -> Held:
+    ours = declared is not None and home_of(declared) == target.home
+    source = inventory if ours else target.inventory
     if not target.kind:
         return Held(target.name, target.what, "look as root, or as the user who claimed it")
     if source is None:
@@ -192,16 +195,20 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         plan = load_plan(path, inventory, results)
         plan.check()
         obstacles = [*_fio(), *seam.lacking(target.spec)]
-        used = {cell.params["workload"] for _, cell in plan.all_cells()}
-        programs = {name for workload in used for name in getattr(workloads.load(workload), "PROGRAMS", ())}
-        kinds_of_steps = {step.kind for state in plan.states.values() for step in state.parts}
+        programs: set[str] = set()
+        for workload in {cell.params["workload"] for _, cell in plan.all_cells()}:
+            programs.update(getattr(workloads.load(workload), "PROGRAMS", ()))
+        kinds_of_steps: set[str] = set()
+        for state in plan.states.values():
+            kinds_of_steps |= {step.kind for step in state.parts}
         if kinds_of_steps & LAID and not target.of_kind.own_stores:
             obstacles.append("a free-space layout needs a file system that fsage made, or an OST")
-        if "defragment" in kinds_of_steps and (tool := filesystems.named(target.spec["filesystem"]).defragmenter):
-            programs.add(tool.command[0])
-        obstacles += [
-            f"{name} is not on PATH: {tools.install(name)}" for name in sorted(programs) if not shutil.which(name)
-        ]
+        if "defragment" in kinds_of_steps:
+            tool = filesystems.named(target.spec["filesystem"]).defragmenter
+            programs |= {tool.command[0]} if tool else set()
+        for name in sorted(programs):
+            if not shutil.which(name):
+                obstacles.append(f"{name} is not on PATH: {tools.install(name)}")
     except (StudyError, Refusal) as why:
         obstacles = [str(why)]
     return Check(path.stem, target_name, obstacles)

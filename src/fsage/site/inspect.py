@@ -60,7 +60,7 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
     `tuned`: also try on servers what tune_prealloc.yml needs.
     """
     groups = _groups(inventory)
-    names = sorted(set[str]().union(*groups.values()))
+    names = sorted(set().union(*groups.values()))
     if not names:
         return Site([], tuple(groups))
     with tempfile.TemporaryDirectory(prefix="fsage-site-") as folder:
@@ -72,11 +72,14 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
         hosts = []
         for name in names:
             path = Path(folder) / f"{name}.json"
-            answer = results.read(path)
-            at = path.stat().st_mtime if answer else None
-            why = None if answer else whys.get(name) or ran.stderr.strip() or "it gave no answer"
             own_groups = tuple(group for group, members in groups.items() if name in members)
-            hosts.append(Host(name, own_groups, answer, asked_at, at, why, whys.get(name) if answer else None))
+            answer = results.read(path)
+            why = whys.get(name)
+            if answer:
+                host = Host(name, own_groups, answer, asked_at, path.stat().st_mtime, why_no_become=why)
+            else:
+                host = Host(name, own_groups, None, asked_at, why=why or ran.stderr.strip() or "it gave no answer")
+            hosts.append(host)
     return Site(hosts, tuple(groups))
 
 
@@ -108,8 +111,10 @@ def login_of(name: str, variables: Json) -> str:
         return str(variables["ansible_user"])
     if variables.get("ansible_connection") == "local" or not shutil.which("ssh"):
         return getpass.getuser()
-    options = [str(variables.get(f"ansible_ssh_{kind}_args") or "") for kind in ("common", "extra")]
-    words = ["ssh", "-G", *shlex.split(" ".join(options)), str(variables.get("ansible_host") or name)]
+    words = ["ssh", "-G"]
+    for kind in ("common", "extra"):
+        words += shlex.split(str(variables.get(f"ansible_ssh_{kind}_args") or ""))
+    words.append(str(variables.get("ansible_host") or name))
     ran = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     match = re.search(r"^user (\S+)$", ran.stdout, re.MULTILINE)
     if match:
@@ -136,8 +141,10 @@ def _groups(inventory: Path, read: Json | None = None) -> dict[str, list[str]]:
 
     def walk(group: str) -> list[str]:
         entry = listed.get(group, {})
-        below = [name for child in entry.get("children", []) for name in walk(child)]
-        return groups.setdefault(group, sorted({*entry.get("hosts", []), *below}))
+        names = set(entry.get("hosts", []))
+        for child in entry.get("children", []):
+            names.update(walk(child))
+        return groups.setdefault(group, sorted(names))
 
     for group in listed["all"].get("children", []):
         walk(group)
@@ -159,8 +166,12 @@ def findings(site: Site, target: Target, others: Mapping[str, Target], plans: Se
 
 def _refused(site: Site) -> list[str]:
     """What the claim would refuse, found by its own checks, only where nothing else is to be mended."""
-    answers = [(host.name, _answer(host).get("refused")) for host in site.hosts]
-    return [f"{name} would refuse the claim: {why}" for name, why in answers if why]
+    sentences = []
+    for host in site.hosts:
+        why = _answer(host).get("refused")
+        if why:
+            sentences.append(f"{host.name} would refuse the claim: {why}")
+    return sentences
 
 
 def _empty(site: Site, target: Target) -> list[str]:
@@ -177,17 +188,19 @@ def _silent(site: Site) -> list[str]:
 
 
 def _unable(site: Site) -> list[str]:
-    sentences = [
-        f"{host.name} lacks {what}" for host in site.in_group("clients") for what in _answer(host).get("missing", ())
-    ]
-    rootless = [host.name for host in site.in_group("servers") if host.answer and not host.answer["root"]]
-    sentences += [
-        f"{host.name} launches, and does not reach {name} as `ssh {name}` does: {why}"
-        for host in site.hosts
-        for name, why in _answer(host).get("unreached", {}).items()
-    ]
-    needed = "neither root nor its helper: set ansible_become for it in the inventory, or move it to the group watched"
-    return [*sentences, *(f"{name} (servers): {needed}" for name in rootless)]
+    sentences = []
+    for host in site.in_group("clients"):
+        sentences += [f"{host.name} lacks {what}" for what in _answer(host).get("missing", ())]
+    for host in site.hosts:
+        for name, why in _answer(host).get("unreached", {}).items():
+            sentences.append(f"{host.name} launches, and does not reach {name} as `ssh {name}` does: {why}")
+    for host in site.in_group("servers"):
+        if host.answer and not host.answer["root"]:
+            sentences.append(
+                f"{host.name} (servers): neither root nor its helper: set ansible_become for it in the inventory, or "
+                "move it to the group watched"
+            )
+    return sentences
 
 
 def _clocks(site: Site) -> list[str]:
@@ -211,25 +224,27 @@ def _servers(site: Site, target: Target) -> list[str]:
 
 def with_tuned_servers(plans: Sequence[Plan]) -> list[str]:
     """The studies with states before which tune_prealloc.yml must tune the servers."""
-    return [
-        plan.study.name
-        for plan in plans
-        if any(
-            step.server_preallocation_bytes()
-            for state in plan.states.values()
-            for step in state.steps(plan.target.file_scale, plan.study.states.seed or 0)
-        )
-    ]
+    return [plan.study.name for plan in plans if _tunes_servers(plan)]
+
+
+def _tunes_servers(plan: Plan) -> bool:
+    for state in plan.states.values():
+        for step in state.steps(plan.target.file_scale, plan.study.states.seed or 0):
+            if step.server_preallocation_bytes():
+                return True
+    return False
 
 
 def _untuned(site: Site, plans: Sequence[Plan]) -> list[str]:
     """Servers on which tune_prealloc.yml would fail, where a study needs it."""
-    return [
-        f"{host.name} (servers): states of {', '.join(with_tuned_servers(plans))} need tune_prealloc.yml, which "
-        f"becomes root there by `become`, and that fails: {host.why_no_become}"
-        for host in site.hosts
-        if host.why_no_become
-    ]
+    sentences = []
+    for host in site.hosts:
+        if host.why_no_become:
+            sentences.append(
+                f"{host.name} (servers): states of {', '.join(with_tuned_servers(plans))} need tune_prealloc.yml, "
+                f"which becomes root there by `become`, and that fails: {host.why_no_become}"
+            )
+    return sentences
 
 
 def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
@@ -238,11 +253,12 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
     for folder, other in others.items():
         if other.spec["kind"] != target.spec["kind"]:
             continue
+        disturbs = target.of_kind.disturbs(target.spec, other.spec)
         if other.name == target.name:
             sentences.append(
                 f"inventories/{folder} has a target of the same name, {target.name}: give one another name"
             )
-        elif disturbs := target.of_kind.disturbs(target.spec, other.spec):
+        elif disturbs:
             sentences.append(
                 f"target {other.name} of inventories/{folder} {disturbs}: they would change each other's state"
             )

@@ -10,7 +10,6 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fsage.base.sizes import duration, round_size
-from fsage.model.caches import SERVERS_KEPT
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.site import actions
@@ -18,6 +17,7 @@ from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
 from fsage.text.terminal import Terminal
 
+NOTHING = "\u2013"
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
 
 
@@ -27,18 +27,26 @@ def rows(site: Site) -> list[tuple[str, ...]]:
 
 
 def _facts(host: Host) -> tuple[str, ...]:
-    if host.answer is None:
-        return ("no", *["\u2013"] * (len(COLUMNS) - 3))
     answer = host.answer
+    if answer is None:
+        return ("no", *[NOTHING] * (len(COLUMNS) - 3))
+    tools = [f"{tool} {version}" for tool, version in answer["tools"].items() if version]
+    room = NOTHING
+    if answer["places"]:
+        place = answer["places"][0]
+        room = f"{place['free_gib']:g} GiB in {place['directory']}"
+    claimed = "no"
     claim = answer.get("claim")
+    if claim:
+        claimed = f"since {claim['created']} ({claim['status']})"
     return (
         "yes",
         "yes" if answer["root"] else "no",
         answer["kernel"],
         f"{answer['memory_bytes'] / 2**30:.0f} GiB",
-        ", ".join(f"{tool} {version}" for tool, version in answer["tools"].items() if version) or "none",
-        next((f"{place['free_gib']:g} GiB in {place['directory']}" for place in answer["places"]), "\u2013"),
-        f"since {claim['created']} ({claim['status']})" if claim else "no",
+        ", ".join(tools) or "none",
+        room,
+        claimed,
     )
 
 
@@ -50,10 +58,9 @@ def destroyed(site: Site, target: Target) -> list[str]:
 
 def changed(site: Site, plans: list[Plan]) -> list[str]:
     """What is set on others than the clients while cells run, and put back after each."""
-    cells = [cell for plan in plans for missing in plan.missing.values() for cell in missing]
-    if not any(cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT for cell in cells):
+    if not actions.changes_server_cache(plans):
         return []
-    names = ", ".join(host.name for host in site.in_group("servers")) or "servers, of which the inventory names none"
+    names = actions.names_of(site, "servers")
     return [f"ZFS's primarycache of the OSTs on {names}, put back as it was after each cell"]
 
 
@@ -62,21 +69,21 @@ def estimates(plans: list[Plan]) -> list[dict[str, str]]:
     lines = []
     for plan in plans:
         try:
-            written = plan.bytes_written()
+            written_bytes = plan.bytes_written()
             time = duration(plan.seconds())
             if not plan.claim and not plan.target.of_kind.own_stores:
                 time = "not known before the claim"
         except StudyError as why:  # more nodes than there are, say: other studies can be all the same
-            written = None
+            written_bytes = None
             time = f"cannot be: {why}"
         lines.append(
             {
                 "study": plan.study.name,
-                "cells": str(sum(map(len, plan.missing.values()))),
+                "cells": str(plan.missing_count),
                 "states": str(len(plan.missing)),
                 "populates": str(len({plan.states[name].population for name in plan.missing})),
                 "time": time,
-                "written": "not known" if written is None else round_size(written),
+                "written": "not known" if written_bytes is None else round_size(written_bytes),
             }
         )
     return lines
@@ -128,6 +135,8 @@ def write(site: Site, target: Target, plans: list[Plan], findings: list[str], to
 
 
 def _tables(site: Site, plans: list[Plan]) -> list[tuple[str, tuple[str, ...], list[Any]]]:
-    studies = [tuple(estimate.values()) for estimate in estimates(plans)]
-    names = tuple(estimates(plans)[0]) if plans else ()
-    return [("Hosts", COLUMNS, rows(site)), *([("Still to measure", names, studies)] if plans else [])]
+    tables: list[tuple[str, tuple[str, ...], list[Any]]] = [("Hosts", COLUMNS, rows(site))]
+    studies = estimates(plans)
+    if studies:
+        tables.append(("Still to measure", tuple(studies[0]), [tuple(study.values()) for study in studies]))
+    return tables

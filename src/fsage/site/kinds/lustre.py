@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
-from fsage.site.actions import Act, by_state, may_be_root, names_of
+from fsage.site.actions import Act, by_state, changes_server_cache, may_be_root, names_of
 from fsage.site.inspect import Site
 
 LOCKS_A_PHASE = 12
@@ -24,7 +23,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan], phases: int) -> list
     """What is done with Lustre alone."""
     clients = names_of(site, "clients")
     servers = names_of(site, "servers")
-    cells = sum(len(missing) for plan in plans for missing in plan.missing.values())
+    cells = sum(plan.missing_count for plan in plans)
     asks = ("lctl", "lnetctl", "lfs", "findmnt")
     asked = "how full OSTs are, where files lie, quotas and the state of connections are read"
     lustre = [Act(clients, asked, "nothing is changed", programs=asks)]
@@ -41,8 +40,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan], phases: int) -> list
         lustre.append(Act(names_of(site, "watched"), looks, undone, programs=("ssh", "lctl", "zfs")))
     if not site.in_group("servers"):
         return lustre
-    return [
-        *lustre,
+    lustre += [
         Act(
             servers,
             "the launcher connects by ssh as the user of its agent, and keeps that for 10 minutes",
@@ -64,16 +62,11 @@ def acts(site: Site, target: Target, plans: Sequence[Plan], phases: int) -> list
             2 + 2 * cells,
             ("lctl",),
         ),
-        *([Act(servers, counted, undone, None, ("lctl",))] if (target.spec["stop_if"] or {}).get("server_ms") else []),
-        Act(servers, "free space of OSTs is read for evidence, once a state", undone, None, ("dumpe2fs",)),
-        *(
-            [Act(servers, "ZFS's primarycache of the OSTs is set", "restored after each cell", cells, ("zfs",))]
-            if any(
-                cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT
-                for plan in plans
-                for missing in plan.missing.values()
-                for cell in missing
-            )
-            else []
-        ),
     ]
+    if (target.spec["stop_if"] or {}).get("server_ms"):
+        lustre.append(Act(servers, counted, undone, None, ("lctl",)))
+    lustre.append(Act(servers, "free space of OSTs is read for evidence, once a state", undone, None, ("dumpe2fs",)))
+    if changes_server_cache(plans):
+        what = "ZFS's primarycache of the OSTs is set"
+        lustre.append(Act(servers, what, "restored after each cell", cells, ("zfs",)))
+    return lustre
