@@ -70,7 +70,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     A module of OF_KINDS, or the module `site` of a study, that has the name of a kind of target has `acts` of it alone.
     """
     clients = names_of(site, "clients")
-    phases = sum(len(cell.params.get("phases", PHASES)) for cell in _cells(plans))
+    phases = sum(len(cell.params.get("phases", PHASES)) for cell in missing_cells(plans))
     spec = target.spec
     tree = _told(site, "directory", spec["directory"])
     home = _told(site, "home", f"{spec['home']}/{spec['name']}")
@@ -138,17 +138,18 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     return listed
 
 
-def _cells(plans: Iterable[Plan]) -> list[Cell]:
+def missing_cells(plans: Iterable[Plan]) -> list[Cell]:
     """The cells that are still to be measured."""
-    missing = []
+    missing: list[Cell] = []
     for plan in plans:
-        missing += [cell for _, cell in plan.missing_cells()]
+        for cells in plan.missing.values():
+            missing += cells
     return missing
 
 
 def changes_server_cache(plans: Iterable[Plan]) -> bool:
     """Whether a cell needs another cache of the servers than they have."""
-    return any(cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT for cell in _cells(plans))
+    return any(cell.params.get("server_cache", SERVERS_KEPT) != SERVERS_KEPT for cell in missing_cells(plans))
 
 
 def user_words(site: Site) -> str:
@@ -227,7 +228,7 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
         rows.append(("bytes, files", "known when the host that launches has answered"))
     else:
         written = sum(_of_cells(plan, target, capacity_bytes) for plan in plans)
-        files = OWN_FILES + sum(_files_of(cell, target) for cell in _cells(plans))
+        files = OWN_FILES + sum(_files_of(cell, target) for cell in missing_cells(plans))
         for step in steps:
             written += step.writes_bytes(capacity_bytes)
             files += step.calls(capacity_bytes) + OWN_FILES

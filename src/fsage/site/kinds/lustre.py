@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fsage.model.declaration import EVERY_S
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
-from fsage.site.actions import Act, by_state, changes_server_cache, may_be_root, names_of
+from fsage.site.actions import Act, by_state, changes_server_cache, may_be_root, missing_cells, names_of
 from fsage.site.inspect import Site
 
 LOCKS_A_PHASE = 12
@@ -23,7 +23,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan], phases: int) -> list
     """What is done with Lustre alone."""
     clients = names_of(site, "clients")
     servers = names_of(site, "servers")
-    cells = sum(plan.missing_count for plan in plans)
+    cells = len(missing_cells(plans))
     asks = ("lctl", "lnetctl", "lfs", "findmnt")
     asked = "how full OSTs are, where files lie, quotas and the state of connections are read"
     lustre = [Act(clients, asked, "nothing is changed", programs=asks)]
