@@ -248,6 +248,11 @@ def level_text(key: str, level: Any) -> str:
     return str(level)
 
 
+def schemas(handler: object) -> list[Json]:
+    """Return the JSON schemas of `cells:`, one of each workload."""
+    return [schema(name)[0] for name in workloads.names()]
+
+
 def schema(name: str) -> tuple[Json, Json]:
     """Return the JSON schema of `cells:` for one workload, and the shapes of one level of each parameter."""
     model = workloads.load(name).Params

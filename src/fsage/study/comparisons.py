@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema, field_validator
 
 from fsage import recipes
 from fsage.base import Json, Refusal
@@ -233,6 +233,10 @@ class Headline(Strict):
     def takes(self, params: Mapping[str, object], measure: str) -> bool:
         """Whether a cell of these parameters is compared in this rate."""
         return self.meets(params) and (not self.measures or measure in self.measures)
+
+
+COMPARE = Annotated[Any, WithJsonSchema({"type": ["object", "null"], "required": ["study"]})]
+"""What block `compare:` is written as."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from fsage import workloads
+from fsage.base import Json
 from fsage.study.cells import (
     CLOSED,
     COUNT,
@@ -19,7 +21,7 @@ from fsage.study.cells import (
     of_workload,
 )
 from fsage.study.cells import schema as cells_schema
-from fsage.text.strict import Problems, Strict, block_of, count_of, names_of, refuse
+from fsage.text.strict import AnyOf, Problems, Strict, block_of, count_of, names_of, refuse
 
 
 class ReferenceReads(Strict):
@@ -83,13 +85,22 @@ class Traces:
         return "traced_1", "traced", self.params
 
 
-def schemas(one_level: dict[str, object]) -> dict[str, dict[str, object]]:
-    """Return the JSON schemas of the blocks that name one cell, from the shape of each parameter's level."""
-    states = {"type": "array", "items": {"type": "string"}, "minItems": 1}
-    return {
-        "sentinels": {**CLOSED, "properties": {"every": COUNT, **one_level}, "required": ["every"]},
-        "traces": {**CLOSED, "properties": {"states": states, **one_level}, "required": ["states"]},
-    }
+def _with_one_level(**own: object) -> AnyOf:
+    """A block that names one cell: the `own` key, and one level of each parameter of a workload."""
+
+    def shapes(handler: object) -> list[Json]:
+        blocks: list[Json] = []
+        for name in workloads.names():
+            _, one_level = cells_schema(name)
+            blocks.append({**CLOSED, "properties": {**own, **one_level}, "required": list(own)})
+        return blocks
+
+    return AnyOf(shapes)
+
+
+SENTINELS = _with_one_level(every=COUNT)
+TRACES = _with_one_level(states={"type": "array", "items": {"type": "string"}, "minItems": 1})
+"""The JSON schemas of both blocks."""
 
 
 def _one_cell(block: Any, planned: CellAxes, own: str, what: str, wrong: Problems) -> dict[str, object]:
@@ -144,9 +155,12 @@ class AdditionalCells:
         return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.combinations)
 
 
-def schema(name: str) -> dict[str, object]:
-    """Return the JSON schema of one entry, for one workload."""
-    block, _ = cells_schema(name)
-    states = {"type": "array", "items": {"type": "string"}}
-    properties = {key: value for key, value in block["properties"].items() if key != "stop"}
-    return {**block, "properties": {**properties, "states": states}}
+def additional_schemas(handler: object) -> list[Json]:
+    """Return the JSON schemas of one entry, one of each workload."""
+    entries: list[Json] = []
+    for name in workloads.names():
+        block, _ = cells_schema(name)
+        properties = {**block["properties"], "states": {"type": "array", "items": {"type": "string"}}}
+        del properties["stop"]
+        entries.append({**block, "properties": properties})
+    return entries

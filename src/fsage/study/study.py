@@ -9,7 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, Field, PlainValidator, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core.core_schema import ValidationInfo
 
 from fsage import recipes, workloads
@@ -17,7 +26,9 @@ from fsage.base import Json
 from fsage.model import tuning
 from fsage.recipes import State
 from fsage.study.cells import Cell, CellAxes, Combination, check_number, shuffled
+from fsage.study.cells import schemas as cells_schemas
 from fsage.study.comparisons import (
+    COMPARE,
     NAME,
     REPEAT,
     SHARE,
@@ -33,9 +44,18 @@ from fsage.study.comparisons import (
     of_cells,
     read_targets,
 )
-from fsage.study.extra_cells import AdditionalCells, ReferenceReads, Sentinels, Traces
+from fsage.study.extra_cells import (
+    SENTINELS,
+    TRACES,
+    AdditionalCells,
+    ReferenceReads,
+    Sentinels,
+    Traces,
+    additional_schemas,
+)
 from fsage.text import yaml_text
 from fsage.text.strict import (
+    AnyOf,
     Levels,
     Problem,
     Problems,
@@ -77,6 +97,16 @@ def _read_states(block: object) -> BaseModel:
     return states
 
 
+def _state_schemas(handler: GetJsonSchemaHandler) -> list[Json]:
+    """The JSON schemas of `states:`, one of each recipe."""
+    blocks: list[Json] = []
+    for name in recipes.names():
+        model: Any = recipes.load(name).States
+        block = handler.resolve_ref_schema(handler(model.__pydantic_core_schema__))
+        blocks.append({**block, "required": ["recipe", *block.get("required", ())]})
+    return blocks
+
+
 if TYPE_CHECKING:
     _Tuning = dict[str, int | str]
 else:
@@ -109,16 +139,22 @@ class Study(Strict):
         description="what several targets are for. Share: each measures a part of the states, and all measure the "
         "states that the headline compares. Repeat: each measures all. Bind: each measures levels of an axis",
     )
-    states: Annotated[Any, PlainValidator(_read_states)] = Field(description="what the target must be")
+    states: Annotated[
+        Any, PlainValidator(_read_states, json_schema_input_type=Annotated[Any, AnyOf(_state_schemas)])
+    ] = Field(description="what the target must be")
     mkfs: Annotated[tuple[Mkfs, ...], Levels(0)] = Field(
         (),
         description="options of mkfs, such as '-O bigalloc -C 65536', or default: each state is made with each of "
         "them, on targets whose file system fsage makes",
     )
-    cells: Annotated[Any, PlainValidator(CellAxes.read)] = Field(description="what is measured in each state")
-    additional_cells: list[Annotated[Any, PlainValidator(AdditionalCells.read)]] = Field(
-        [], description="additional cells of another workload, in all states or in the named ones"
-    )
+    cells: Annotated[
+        Any, PlainValidator(CellAxes.read, json_schema_input_type=Annotated[Any, AnyOf(cells_schemas)])
+    ] = Field(description="what is measured in each state")
+    additional_cells: list[
+        Annotated[
+            Any, PlainValidator(AdditionalCells.read, json_schema_input_type=Annotated[Any, AnyOf(additional_schemas)])
+        ]
+    ] = Field([], description="additional cells of another workload, in all states or in the named ones")
     sentinels: Any = Field(None, description="one cell that is repeated in each state, to show drift; null: none")
     reference_reads: ReferenceReads | None = Field(
         None, description="one range of the device, read before and after each state; null: none"
@@ -156,13 +192,21 @@ class Study(Strict):
 
     # What depends on other blocks is read only where these are in order: their own problems are said first.
 
-    @field_validator("sentinels", "traces", mode="plain")
+    @field_validator("sentinels", mode="plain", json_schema_input_type=Annotated[Any, SENTINELS] | None)
     @classmethod
-    def _read_extra(cls, block: object, info: ValidationInfo) -> Sentinels | Traces | None:
+    def _read_sentinels(cls, block: object, info: ValidationInfo) -> Sentinels | None:
         planned = info.data.get("cells")
-        if not planned or block is None:
-            return None
-        return (Sentinels if info.field_name == "sentinels" else Traces).read(block, planned)
+        if planned and block is not None:
+            return Sentinels.read(block, planned)
+        return None
+
+    @field_validator("traces", mode="plain", json_schema_input_type=Annotated[Any, TRACES] | None)
+    @classmethod
+    def _read_traces(cls, block: object, info: ValidationInfo) -> Traces | None:
+        planned = info.data.get("cells")
+        if planned and block is not None:
+            return Traces.read(block, planned)
+        return None
 
     @field_validator("only", "exclude", mode="plain")
     @classmethod
@@ -181,7 +225,7 @@ class Study(Strict):
                     filters.append(axes.read(entry))
         return filters
 
-    @field_validator("compare", mode="plain")
+    @field_validator("compare", mode="plain", json_schema_input_type=COMPARE)
     @classmethod
     def _read_compare(cls, block: object, info: ValidationInfo) -> Compare | None:
         states = info.data.get("states")

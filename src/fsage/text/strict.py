@@ -47,6 +47,16 @@ class Strict(BaseModel):
             raise ValueError("\n".join(problem.text for problem in problems_of(error, cls))) from None
 
 
+@dataclass(frozen=True)
+class AnyOf:
+    """Mark a block that is one of several, told apart by a key; `shapes` makes their JSON schemas when needed."""
+
+    shapes: Callable[[GetJsonSchemaHandler], list[Json]]
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": self.shapes(handler)}
+
+
 class Problem(NamedTuple):
     """One thing that is wrong, as a sentence, at a key path."""
 
