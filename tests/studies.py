@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fsage import recipes
-from fsage.study.study import means
+from fsage.study.comparisons import means
 
 CONFIG = Path(__file__).parents[1] / "config"
 PLAIN = Path(__file__).parent / "data/plain"

@@ -66,4 +66,4 @@ from fsage.analysis import groups, words
 from fsage.report import counted
 from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
 from fsage.report.planted import planted
-from fsage.study.study import unseeded
+from fsage.study.comparisons import unseeded

@@ -18,7 +18,8 @@ from fsage.model.device import Model
 from fsage.plan.plan import Plan
 from fsage.report import layout as lies
 from fsage.report.parts import Section
-from fsage.study.study import StudyError, unseeded
+from fsage.study.comparisons import unseeded
+from fsage.study.study import StudyError
 
 SHARE = 0.2
 """The largest share of a run's time that is spent on counting."""

@@ -22,7 +22,8 @@ from fsage.plan.plan import Plan
 from fsage.report.page import draw
 from fsage.report.parts import Section
 from fsage.report.render import template
-from fsage.study.study import Study, means
+from fsage.study.comparisons import means
+from fsage.study.study import Study
 
 CAPACITY = "files added, % of the capacity"
 DELETED = "of these files deleted, %"

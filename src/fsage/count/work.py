@@ -29,7 +29,8 @@ from fsage.model.declaration import complete, device_model
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.plan import Plan
-from fsage.study.study import StudyError, unseeded
+from fsage.study.comparisons import unseeded
+from fsage.study.study import StudyError
 from fsage.workloads import sequential
 
 SCHEMA = 1

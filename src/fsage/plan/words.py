@@ -20,8 +20,7 @@ from fsage.plan.plan import Plan
 from fsage.plan.target import Target
 from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell
-from fsage.study.comparisons import Headline
-from fsage.study.study import means
+from fsage.study.comparisons import Headline, means
 
 AMOUNT_MIB = 64
 LONGEST_S = 1.25

@@ -26,8 +26,7 @@ from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, lines, slug
 from fsage.model import plugins
 from fsage.statistics import PLACE, SAMPLE, Ratio, factor
-from fsage.study.comparisons import Headline
-from fsage.study.study import means
+from fsage.study.comparisons import Headline, means
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from fsage.run import job, runs, stopping
 from fsage.run.job import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
-from fsage.study.study import StudyError, unseeded
+from fsage.study.comparisons import unseeded
+from fsage.study.study import StudyError
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")

@@ -26,6 +26,7 @@ from fsage.text.strict import (
     Strict,
     block_of,
     count_of,
+    nearest,
     problems_of,
     read_levels,
     refuse,
@@ -206,6 +207,37 @@ def any_matches(filters: list[Filter], cell: Combination) -> bool:
         if all(key in cell.levels and cell.levels[key] in levels for key, levels in entry.items()):
             return True
     return False
+
+
+def means(text: str, name: str) -> bool:
+    """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
+    return text in (name, name.partition("@")[0], unseeded(name), unseeded(name).partition("@")[0])
+
+
+def any_means(texts: Iterable[str], name: str) -> bool:
+    """Say whether one of them means the state of that name."""
+    return any(means(text, name) for text in texts)
+
+
+def unseeded(name: str) -> str:
+    """'80.50+67005@264M' -> '80.50@264M'."""
+    return re.sub(r"\+\d+@", "@", name)
+
+
+def check_states(wrong: Problems, block: str, texts: Iterable[str], names: list[str]) -> None:
+    """Note what in the list `states` of a block means no state."""
+    for index, text in enumerate(texts):
+        with wrong.at(block, "states", index):
+            find_state(text, names)
+
+
+def find_state(text: str, names: list[str]) -> None:
+    matching = [name for name in names if means(text, name)]
+    if not matching:
+        hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
+        raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
+    if len(set(map(unseeded, matching))) > 1:
+        raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
 
 
 NAME = Spelled(r"[a-z][a-z0-9_]{0,31}", "a name of at most 32 of a-z, 0-9 and '_', a letter first")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -41,6 +39,10 @@ from fsage.study.comparisons import (
     Headline,
     Mkfs,
     any_matches,
+    any_means,
+    check_states,
+    find_state,
+    means,
     of_cells,
     read_targets,
 )
@@ -62,7 +64,6 @@ from fsage.text.strict import (
     Strict,
     block_of,
     choice_of,
-    nearest,
     problems_of,
     refuse,
     show,
@@ -249,14 +250,14 @@ class Study(Strict):
             for index, pair in enumerate(self.headline):
                 for key in ("state", "against"):
                     with wrong.at("headline", index, key):
-                        _find(getattr(pair, key), names)
+                        find_state(getattr(pair, key), names)
                 for text in self._misses(pair):
                     wrong.add(("headline", index), text)
             self._check_dealt(wrong)
             if self.traces:
-                _check_states(wrong, "traces", self.traces.states, names)
+                check_states(wrong, "traces", self.traces.states, names)
             for number, additional in enumerate(self.additional_cells):
-                _check_states(wrong, f"additional_cells[{number}]", additional.states, names)
+                check_states(wrong, f"additional_cells[{number}]", additional.states, names)
             used = {additional.cells.workload for additional in self.additional_cells}
             if len(used) < len(self.additional_cells):
                 wrong.add("additional_cells", "a workload stands there twice: give its levels in one block")
@@ -390,34 +391,3 @@ def _typed(value: object, words: set[str]) -> object:
         return yaml_text.load(value)
     except yaml.YAMLError as error:
         raise ValueError(f"{show(value)}: {yaml_text.explain(error)}") from None
-
-
-def means(text: str, name: str) -> bool:
-    """Say whether 'AA.BB' or a whole name means the state of that name, or all of its repetitions with other seeds."""
-    return text in (name, name.partition("@")[0], unseeded(name), unseeded(name).partition("@")[0])
-
-
-def any_means(texts: Iterable[str], name: str) -> bool:
-    """Say whether one of them means the state of that name."""
-    return any(means(text, name) for text in texts)
-
-
-def unseeded(name: str) -> str:
-    """'80.50+67005@264M' -> '80.50@264M'."""
-    return re.sub(r"\+\d+@", "@", name)
-
-
-def _check_states(wrong: Problems, block: str, texts: Iterable[str], names: list[str]) -> None:
-    """Note what in the list `states` of a block means no state."""
-    for index, text in enumerate(texts):
-        with wrong.at(block, "states", index):
-            _find(text, names)
-
-
-def _find(text: str, names: list[str]) -> None:
-    matching = [name for name in names if means(text, name)]
-    if not matching:
-        hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
-        raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
-    if len(set(map(unseeded, matching))) > 1:
-        raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
