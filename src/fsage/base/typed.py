@@ -70,16 +70,13 @@ def to_json(value: object) -> Any:
 @cache
 def hints(kind: type) -> dict[str, object]:
     """The fields of a dataclass or TypedDict and their types."""
-    if dataclasses.is_dataclass(kind):
-        written = [(field.name, field.type, _module_of(kind, field.name)) for field in dataclasses.fields(kind)]
-    else:  # these know what they inherit
-        written = [(name, hint, kind.__module__) for name, hint in kind.__annotations__.items()]
-    return {name: _resolved(hint, module) for name, hint, module in written}
-
-
-def _module_of(kind: type, name: str) -> str:
-    """Where the class stands that declares a field."""
-    return next(base.__module__ for base in kind.__mro__ if name in vars(base).get("__annotations__", {}))
+    if not dataclasses.is_dataclass(kind):  # the others know what they inherit
+        return {name: _resolved(hint, kind.__module__) for name, hint in kind.__annotations__.items()}
+    types = {}
+    for field in dataclasses.fields(kind):
+        declaring = next(base for base in kind.__mro__ if field.name in vars(base).get("__annotations__", {}))
+        types[field.name] = _resolved(field.type, declaring.__module__)
+    return types
 
 
 class _Unions(ast.NodeTransformer):
@@ -114,10 +111,12 @@ def _read(kind: Any, value: Any, where: str) -> Any:
                 raise _refusal(where, value, check.wanted)
         return checked
     if origin is Literal:
-        choices = typing.get_args(kind)
-        if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
-            raise _refusal(where, value, _or(list(map(str, choices))))
-        return value
+        *others, last = typing.get_args(kind)
+        for choice in (*others, last):
+            if type(value) is type(choice) and value == choice:
+                return value
+        wanted = f"{', '.join(map(str, others))} or {last}" if others else str(last)
+        raise _refusal(where, value, wanted)
     if origin is Union:
         return _read_any(typing.get_args(kind), value, where)
     if origin in (list, tuple):
@@ -127,8 +126,12 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         _must(isinstance(value, dict), where, value, "a block of keys")
         return {_read(of_key, key, where): _read(of_value, entry, _below(where, key)) for key, entry in value.items()}
     if kind in PLAIN:
-        good, wanted = PLAIN[kind]
-        _must(good(value), where, value, wanted)
+        good = isinstance(value, bool) == (kind is bool)
+        if kind is float:
+            good &= isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        else:
+            good &= isinstance(value, kind)
+        _must(good, where, value, PLAIN[kind])
         return value
     if hasattr(kind, "from_json"):
         return kind.from_json(value, where)
@@ -142,11 +145,12 @@ def _read_any(kinds: tuple[object, ...], value: object, where: str) -> object:
     if value is None and type(None) in kinds:
         return None
     why: Unacceptable | None = None
-    for kind in (choice for choice in kinds if choice is not type(None)):
-        try:
-            return _read(kind, value, where)
-        except Unacceptable as error:
-            why = why or error
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return _read(kind, value, where)
+            except Unacceptable as error:
+                why = why or error
     assert why
     raise why
 
@@ -165,25 +169,20 @@ def read_block(kind: Any, value: Any, where: str) -> Any:
     """Read the block of a dataclass or TypedDict itself, without its own `from_json`."""
     _must(isinstance(value, dict), where, value, "a block of keys")
     types = hints(kind)
-    if not dataclasses.is_dataclass(kind):
-        _no_lack(sorted(kind.__required_keys__), value, where)
-        return {key: _read(types.get(key, object), entry, _below(where, key)) for key, entry in value.items()}
-    for key in value:
-        if key not in types:
-            near = difflib.get_close_matches(str(key), types, 1, 0)
-            raise Unacceptable(f"{_below(where, key)} is no key here; did you mean {near[0]!r}?")
-    checked = {key: _read(types[key], entry, _below(where, key)) for key, entry in value.items()}
-    without = (dataclasses.MISSING, dataclasses.MISSING)
-    fields = dataclasses.fields(kind)
-    _no_lack([field.name for field in fields if (field.default, field.default_factory) == without], value, where)
-    made: Any = kind
-    return made(**checked)
-
-
-def _no_lack(needed: list[str], value: Mapping[str, object], where: str) -> None:
+    made: Any = dict
+    if dataclasses.is_dataclass(kind):
+        made = kind
+        needed = [field.name for field in dataclasses.fields(kind) if field.default is field.default_factory]
+        for key in value:
+            if key not in types:
+                near = difflib.get_close_matches(str(key), types, 1, 0)
+                raise Unacceptable(f"{_below(where, key)} is no key here; did you mean {near[0]!r}?")
+    else:
+        needed = sorted(kind.__required_keys__)
     for key in needed:
         if key not in value:
             raise Unacceptable(f"{_below(where, key)} is missing")
+    return made(**{key: _read(types.get(key, object), entry, _below(where, key)) for key, entry in value.items()})
 
 
 def _below(where: str, key: Any) -> str:
@@ -202,26 +201,12 @@ def _refusal(where: str, value: object, wanted: str) -> Unacceptable:
     return Unacceptable(f"{where or 'all of it'} is {shown(value)}: {wanted} is wanted")
 
 
-def _or(words: list[str]) -> str:
-    if len(words) == 1:
-        return words[0]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _number(value: object) -> bool:
-    return _whole(value) or (isinstance(value, float) and math.isfinite(value))
-
-
-PLAIN: dict[object, tuple[Callable[[object], bool], str]] = {
-    bool: (lambda value: isinstance(value, bool), "true or false"),
-    int: (_whole, "a whole number"),
-    float: (_number, "a number"),
-    str: (lambda value: isinstance(value, str), "text"),
-    dict: (lambda value: isinstance(value, dict), "a block of keys"),
-    list: (lambda value: isinstance(value, list), "a list"),
-    type(None): (lambda value: value is None, "nothing"),
+PLAIN = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    dict: "a block of keys",
+    list: "a list",
+    type(None): "nothing",
 }

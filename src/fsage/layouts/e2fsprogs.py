@@ -67,7 +67,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
         check_whole(line)
         row = _row(line)
         if row:
-            number, begin, end, place, last, length, device, of_row = row
+            (number, begin, end, place, last, length), device, of_row = row
             if name is None:
                 raise NotThisText(
                     f"filefrag lists extent {_shown(line.strip())[:60]!r} below no `File size of ...`, which has the "
@@ -76,7 +76,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             if number != rows:
                 raise NotThisText(f"filefrag lists extent {number} of {_shown(name)} where {rows} should be")
             listed = True
-            rows = rows + 1
+            rows += 1
             flags.update(of_row)
             if PLACELESS.intersection(of_row):
                 continue
@@ -153,16 +153,16 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))
 
 
-def _row(line: bytes) -> tuple[int, int, int, int, int, int, bytes, list[bytes]] | None:
-    """The number of an extent, first and last block in the file and on the device, length, device and flags."""
+def _row(line: bytes) -> tuple[list[int], bytes, list[bytes]] | None:
+    """The number of an extent, first and last block in the file and on the device, length; device and flags."""
     row = ROW.match(line)
     if row:
-        number, begin, end, place, last, length = map(number_of, row.groups()[:6])
-        return number, begin, end, place, last, length, row[7] or b"", row[8].split(b",")
+        return list(map(number_of, row.groups()[:6])), row[7] or b"", row[8].split(b",")
     row = OLD_ROW.match(line)
     if row:
         number, begin, place, length = map(number_of, row.groups()[:4])
-        return number, begin, begin + length - 1, place, place + length - 1, length, b"", (row[5] or b"").split(b",")
+        numbers = [number, begin, begin + length - 1, place, place + length - 1, length]
+        return numbers, b"", (row[5] or b"").split(b",")
     return None
 
 
@@ -193,26 +193,22 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     for line in lines:
         match = NUMBER.match(line)
         if match:
-            if b" free " in match[1]:
-                name = match[1].replace(b".", b"").replace(b"chunk", b"extent")
-            else:
-                name = match[1]
+            name = match[1]
+            if b" free " in name:
+                name = name.replace(b".", b"").replace(b"chunk", b"extent")
             if name in head:
                 raise NotThisText("it has two texts of e2freefrag, or of another program too: give one at a time")
             head[name] = number_of(match[2])
         elif match := CLASS_ROW.match(line):
             low = number_of(match[1]) * UNITS[match[2]]
-            if match[3]:
-                high = number_of(match[3]) * UNITS[match[4]]
-            else:
-                high = 1 << 62
+            high = number_of(match[3]) * UNITS[match[4]] if match[3] else 1 << 62
             rows.append((low, high, number_of(match[5]), -1 if match[6] is None else number_of(match[6])))
         elif COMPLAINT.match(line):
             complaint = line
     lacking = [name.decode() for name in NEEDED if name not in head]
+    if lacking and complaint:
+        raise NotThisText(f"e2freefrag could not read the file system: it says {_shown(complaint.strip())!r}")
     if lacking:
-        if complaint:
-            raise NotThisText(f"e2freefrag could not read the file system: it says {_shown(complaint.strip())!r}")
         raise NotThisText(
             f"e2freefrag's text lacks {', '.join(lacking)}: its beginning is missing, or it was cut short"
         )
@@ -237,19 +233,15 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
         source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
         source += ": it is mounted, or damaged"
     extents = sum(row.extents for row in classes)
-    if extents:
-        mean = listed * block_bytes / extents / 1024
-    else:
-        mean = 0
+    mean = listed * block_bytes / extents / 1024 if extents else 0
     average = head.get(b"Avg free extent", mean)
     if abs(average - mean) > block_bytes / 1024:
         source += f"; its head has an average of {average} KB, its rows of {mean:.0f} KB (taken)"
     store = of_classes("ext4", source, classes, block_bytes, blocks, largest)
     if complaint or listed >= blocks:
+        says = "has all blocks free, the superblock's too"
         if complaint:
             says = f"says {_shown(complaint.strip())[:100]!r}"
-        else:
-            says = "has all blocks free, the superblock's too"
         store.warnings = [f"Damaged: e2freefrag {says}; {REPAIR}."]
         store.unknown_bytes = blocks * block_bytes
     store.absent["aligned_free_share"] = "e2freefrag counts free chunks only when run with -c"

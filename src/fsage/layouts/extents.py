@@ -71,8 +71,8 @@ def written(head: Head, extents: Iterable[tuple[int, int]]) -> Iterator[bytes]:
         numbers = [size // block for size in chain.from_iterable(zip(gaps, lengths))]
         yield (b"%d %d\n" * len(batch)) % tuple(numbers)
         at = ends[-1]
-        count = count + len(batch)
-        free = free + sum(numbers[1::2])
+        count += len(batch)
+        free += sum(numbers[1::2])
     yield b"end %d %d\n" % (count, free)
 
 
@@ -89,13 +89,10 @@ def _head(line: bytes) -> Head:
     try:
         fields = json.loads(line)
         head = Head(**{name: fields.get(name) for name in Head._fields})
-        numbers = head[:3]
+        blocks = all(isinstance(block, (dict, type(None))) for block in (head.drawn, head.geometry))
+        numbers = all(type(number) is int and number > 0 for number in head[:3])
         words = (head.source, head.filesystem or "", head.unlike or "")
-        if not all(isinstance(block, (dict, type(None))) for block in (head.drawn, head.geometry)):
-            raise ValueError(f"{shown(line)!r}")
-        if any(type(number) is not int or number <= 0 for number in numbers) or not all(
-            isinstance(word, str) and len(word) <= 1000 and word.isprintable() for word in words
-        ):
+        if not (blocks and numbers and all(len(word) <= 1000 and word.isprintable() for word in words)):
             raise ValueError(f"{shown(line)!r}")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise NotThisText(f"the line on the device lacks something or has what cannot be: {error}") from None
@@ -115,8 +112,8 @@ def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
             starts = edges[::2]
             ends = edges[1::2]
             at = ends[-1] * block
-            count = count + len(batch)
-            free = free + sum(ends) - sum(starts)
+            count += len(batch)
+            free += sum(ends) - sum(starts)
             yield from zip([start * block for start in starts], [end * block for end in ends])
             continue
         for line in batch:
@@ -127,8 +124,8 @@ def _extents(head: Head, lines: Iterator[bytes]) -> Iterator[tuple[int, int]]:
             gap = int(match[1]) * block
             length = int(match[2]) * block
             start = at + gap
-            count = count + 1
-            free = free + int(match[2])
+            count += 1
+            free += int(match[2])
             at = start + length
             if not length or (not gap and count > 1) or at > head.device_bytes:
                 raise NotThisText(

@@ -9,7 +9,6 @@ others, costs less than a seek. Other orders of reading gain other amounts.
 from __future__ import annotations
 
 import errno
-import functools
 import heapq
 import itertools
 import mmap
@@ -104,7 +103,8 @@ def _whole(place: Place) -> bool:
 
 def _in_order(places: list[Place]) -> Iterator[tuple[str, int]]:
     for length, path, offset in places:
-        yield from ((path, at) for at in range(offset, offset + length - SEQUENTIAL_BYTES + 1, SEQUENTIAL_BYTES))
+        for at in range(offset, offset + length - SEQUENTIAL_BYTES + 1, SEQUENTIAL_BYTES):
+            yield path, at
 
 
 def _at_random(places: list[Place]) -> Iterator[tuple[str, int]]:
@@ -126,8 +126,8 @@ def _seconds_per(reads: Iterator[tuple[str, int]], size: int) -> float:
                 began = time.perf_counter()
                 if os.preadv(fd, [buffer], offset) != size:
                     raise OSError(errno.EIO, "it ended early: somebody writes to it", path)
-                spent_s = spent_s + time.perf_counter() - began
-                done = done + 1
+                spent_s += time.perf_counter() - began
+                done += 1
                 if spent_s > MEASURE_S:
                     return spent_s / done
         finally:
@@ -136,10 +136,11 @@ def _seconds_per(reads: Iterator[tuple[str, int]], size: int) -> float:
 
 
 def _open(path: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECT
     try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NOATIME)
+        return os.open(path, flags | os.O_NOATIME)
     except PermissionError:  # somebody else's file
-        return os.open(path, os.O_RDONLY | os.O_DIRECT)
+        return os.open(path, flags)
 
 
 SCHEMA = 1
@@ -290,18 +291,22 @@ def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, o
     commands = []
     for mount, seen_there in by_mount.items():
         filesystem = filesystems.ALL.get(mount.type)
-        if filesystem and filesystem.defragmenter:
-            words = [*filesystem.defragmenter.command, *(str(seen.path.absolute()) for seen in seen_there)]
-            of_all = functools.reduce(Fragmentation.plus, (seen.file for seen in seen_there))
-            commands.append(
-                {
-                    "filesystem": mount.type,
-                    "files": len(seen_there),
-                    "gain_s_at_most": device.gain_s(of_all) if device else None,
-                    "command": " ".join(map(for_shell, words)),
-                    "risk": filesystem.risk(mount.point),
-                }
-            )
+        if not (filesystem and filesystem.defragmenter):
+            continue
+        words = [*filesystem.defragmenter.command]
+        of_all = fragmentation.NONE
+        for seen in seen_there:
+            words.append(str(seen.path.absolute()))
+            of_all = of_all.plus(seen.file)
+        commands.append(
+            {
+                "filesystem": mount.type,
+                "files": len(seen_there),
+                "gain_s_at_most": device.gain_s(of_all) if device else None,
+                "command": " ".join(map(for_shell, words)),
+                "risk": filesystem.risk(mount.point),
+            }
+        )
     return commands
 
 
@@ -309,18 +314,14 @@ def for_shell(word: str) -> str:
     """A word of a command line; what is not printable as `$'\\012'`, which bash, zsh and ksh read."""
     if word.isprintable():
         return shlex.quote(word)
-    return (
-        "$'"
-        + "".join(
-            chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\{byte:03o}" for byte in os.fsencode(word)
-        )
-        + "'"
-    )
+    quoted = ""
+    for byte in os.fsencode(word):
+        quoted += chr(byte) if 32 <= byte < 127 and byte not in b"\\'" else f"\\{byte:03o}"
+    return f"$'{quoted}'"
 
 
 def _gain(file: Fragmentation, device: Device | None) -> dict[str, float | None]:
-    return {
-        "read_s_at_most": device.read_s(file) if device else None,
-        "gain_s_at_most": device.gain_s(file) if device else None,
-        "speedup_at_most": device.ratio(file) if device else None,
-    }
+    numbers: tuple[float | None, ...] = (None, None, None)
+    if device:
+        numbers = (device.read_s(file), device.gain_s(file), device.ratio(file))
+    return dict(zip(("read_s_at_most", "gain_s_at_most", "speedup_at_most"), numbers))

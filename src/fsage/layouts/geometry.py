@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -23,7 +24,6 @@ OF_EXT3 = {
 }
 """Features that ext3 has too: libblkid calls ext4 what has another one."""
 WITHOUT = {"bigalloc": "clusters of several blocks", "journal_dev": "a journal of other file systems"}
-BLOCK_BY_BLOCK = "it maps files block by block, and no target does"
 MOST_WITHOUT_64BIT = 1 << 32
 MKFS_JOURNAL_BLOCKS = 1 << 18  # the most that mkfs.ext4 chooses by itself
 LEAST_LOG_BYTES = 64 << 20  # mkfs.xfs 6.0 and later make a smaller log only where told so; those of before are smaller
@@ -92,10 +92,7 @@ class XfsGeometry(Made):
         if self.inode_bytes:
             options += ["-i", f"size={self.inode_bytes}"]
         if self.log_blocks:
-            if self.log_group is None:
-                group = ""
-            else:
-                group = f",agnum={self.log_group}"
+            group = "" if self.log_group is None else f",agnum={self.log_group}"
             options += ["-l", f"size={self.log_blocks * self.block_bytes}{group}"]
         small = self.device_bytes < LEAST_XFS_BYTES
         if small or (self.log_blocks and self.log_blocks * self.block_bytes < LEAST_LOG_BYTES):
@@ -196,14 +193,20 @@ def of_fields(fields: dict[str, str]) -> Json | None:
 def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:
     """What the header of dumpe2fs says: ext2, ext3 or ext4, and why no copy is like it; None where nothing says so."""
     features = set(fields.get("Filesystem features", "extent").split())
-    old = "ext3" if "has_journal" in features else "ext2"
-    name = old if features <= OF_EXT3 else "ext4"
+    name = "ext3" if "has_journal" in features else "ext2"
+    if not features <= OF_EXT3:
+        name = "ext4"
+    unlike = _unlike(features)
+    if not unlike and "extent" not in features:
+        unlike = f"it is {name} without extents (feature extent): it maps files block by block, and no target does"
+    return name, unlike
+
+
+def _unlike(features: Collection[str]) -> str | None:
     for word, what in WITHOUT.items():
         if word in features:
-            return name, f"it has feature {word} ({what}), which no target can have"
-    if "extent" not in features:
-        return name, f"it is {name} without extents (feature extent): {BLOCK_BY_BLOCK}"
-    return name, None
+            return f"it has feature {word} ({what}), which no target can have"
+    return None
 
 
 def why_not(kind: type[Made], geometry: Json | None) -> str | None:
@@ -212,9 +215,9 @@ def why_not(kind: type[Made], geometry: Json | None) -> str | None:
         return None  # as mkfs chooses, which is mostly the same
     if geometry is None:
         return "its text does not say how it was made (the header of dumpe2fs does)"
-    for word, what in WITHOUT.items():
-        if word in (geometry.get("features") or ()):
-            return f"it has feature {word} ({what}), which no target can have"
+    unlike = _unlike(geometry.get("features") or ())
+    if unlike:
+        return unlike
     try:
         kind.from_json(geometry, "its geometry")
     except Unacceptable as why:

@@ -48,15 +48,19 @@ def tables(store: Json) -> Iterator[Table]:
     if store["free_extents"]:
         yield _histogram(store["free_extents"]["histogram"], store["free_bytes"])
     if store["aligned_free_share"]:
-        shares = [(int(size), share) for size, share in store["aligned_free_share"].items() if share is not None]
-        rows = [[round_size(size), _percent(share)] for size, share in shares]
+        shares = store["aligned_free_share"].items()
+        rows = [[round_size(int(size)), _percent(share)] for size, share in shares if share is not None]
         yield Table("Free space in whole, aligned chunks", ["chunk", "of free bytes"], rows)
     if store["groups"]:
         yield _groups(store["groups"])
     for name, files in (store["files"] or {}).items():
         yield from _files(name, files, store["source"]["files"])
     if store["absent"]:
-        yield _absent(store["absent"])
+        reasons: dict[str, list[str]] = {}
+        for key, why in store["absent"].items():
+            reasons.setdefault(why, []).append(key.replace("_", " "))
+        rows = [[", ".join(names), why] for why, names in reasons.items()]
+        yield Table("Absent", ["what", "why"], rows, numbers=False)
 
 
 def _space(store: Json) -> Table:
@@ -70,30 +74,26 @@ def _space(store: Json) -> Table:
 
 
 def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:
-    rows = [
-        [
-            f"{round_size(size_class['from_bytes'])} …",
-            f"{size_class['extents']:,}",
-            round_size(size_class["bytes"]),
-            _percent(size_class["bytes"] / free_bytes if free_bytes else 0),
-        ]
-        for size_class in classes
-        if size_class["extents"]
-    ]
+    rows = []
+    for size_class in classes:
+        if size_class["extents"]:
+            size_bytes = size_class["bytes"]
+            words = [f"{round_size(size_class['from_bytes'])} …", f"{size_class['extents']:,}", round_size(size_bytes)]
+            rows.append([*words, _percent(size_bytes / (free_bytes or 1))])
     return Table("Free extents by size", ["from, to twice that", "extents", "bytes", "of free bytes"], rows)
 
 
 def _groups(groups: Json) -> Table:
-    inodes = groups["inode_buckets"]
-    columns = ["free", "by bytes", "of all"] + (["by inodes"] if inodes else [])
-    rows = [
-        [bucket["label"], f"{bucket['groups']:,}", _percent(bucket["groups"] / groups["count"])]
-        + ([f"{inodes[number]['groups']:,}"] if inodes else [])
-        for number, bucket in enumerate(groups["buckets"])
-    ]
-    return Table(
-        f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}", columns, rows
-    )
+    columns = ["free", "by bytes", "of all"]
+    rows = []
+    for bucket in groups["buckets"]:
+        rows.append([bucket["label"], f"{bucket['groups']:,}", _percent(bucket["groups"] / groups["count"])])
+    if groups["inode_buckets"]:
+        columns.append("by inodes")
+        for row, bucket in zip(rows, groups["inode_buckets"]):
+            row.append(f"{bucket['groups']:,}")
+    title = f"{groups['count']:,} {groups['kind']}s, the largest {round_size(groups['group_bytes'])}"
+    return Table(title, columns, rows)
 
 
 def _files(name: str, files: Json, source: str) -> Iterator[Table]:
@@ -106,10 +106,10 @@ def _files(name: str, files: Json, source: str) -> Iterator[Table]:
         ["layout score", "unknown" if score is None else f"{score:.5f}"],
     ]
     yield Table(f"Files {name}, by {source}", ["", ""], rows)
-    shown = [
-        [number, f"{count:,}", _percent(count / files["files"])] for number, count in extents_per_file(files).items()
-    ]
-    yield Table(f"Extents of files {name}", ["extents", "files", "of files"], shown)
+    rows = []
+    for number, count in extents_per_file(files).items():
+        rows.append([number, f"{count:,}", _percent(count / files["files"])])
+    yield Table(f"Extents of files {name}", ["extents", "files", "of files"], rows)
 
 
 def extents_per_file(files: Json) -> dict[str, int]:
@@ -119,20 +119,8 @@ def extents_per_file(files: Json) -> dict[str, int]:
         return counts
     classes: Counter[str] = Counter()
     for number, count in counts.items():
-        if int(number):
-            low = 1 << (int(number).bit_length() - 1)
-        else:
-            low = 0
-        classes[f"{low}-{2 * low - 1}" if low > 1 else str(low)] += count
+        classes[_pieces((1 << int(number).bit_length()) >> 1)] += count
     return classes
-
-
-def _absent(absent: dict[str, str]) -> Table:
-    """One row a reason."""
-    keys: dict[str, list[str]] = {}
-    for key, why in absent.items():
-        keys.setdefault(why, []).append(key.replace("_", " "))
-    return Table("Absent", ["what", "why"], [[", ".join(names), why] for why, names in keys.items()], numbers=False)
 
 
 def _size(size_bytes: float | None) -> str:
@@ -148,19 +136,21 @@ def _percent(share: float) -> str:
 def of_fragments(fragments: Json) -> Iterator[Table]:
     """The tables of `fsage fragments`, from fsage.layouts.fragments.summary."""
     yield _all_files(fragments)
-    yield Table(
-        "Files by extents",
-        ["extents", "files", "bytes"],
-        [
-            [_pieces(extents_class["from_extents"]), f"{extents_class['files']:,}", round_size(extents_class["bytes"])]
-            for extents_class in fragments["histogram"]
-        ],
+    rows = []
+    for row in fragments["histogram"]:
+        rows.append([_pieces(row["from_extents"]), f"{row['files']:,}", round_size(row["bytes"])])
+    yield Table("Files by extents", ["extents", "files", "bytes"], rows)
+    if not fragments["worst"]:
+        return
+    title = (
+        f"The worst {len(fragments['worst'])} of {fragments['files_in_pieces']:,} files in more extents than need be"
     )
-    if fragments["worst"]:
-        worst = len(fragments["worst"])
-        fragmented = fragments["files_in_pieces"]
-        title = f"The worst {worst} of {fragmented:,} files in more extents than need be"
-        yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], _worst_files(fragments))
+    rows = []
+    for file in fragments["worst"]:
+        gain = "-" if file["gain_s_at_most"] is None else f"{file['gain_s_at_most']:.3g} s"
+        speedup = "-" if file["speedup_at_most"] is None else f"{file['speedup_at_most']:.3g}"
+        rows.append([file["path"], f"{file['extents']:,}", round_size(file["bytes"]), gain, speedup])
+    yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], rows)
 
 
 def _all_files(fragments: Json) -> Table:
@@ -190,19 +180,6 @@ def _all_files(fragments: Json) -> Table:
     if fragments["truncated"]:
         rows.append(["not seen", "there are more files (--files)"])
     return Table("All files", ["", ""], rows, numbers=False)
-
-
-def _worst_files(fragments: Json) -> list[list[str]]:
-    return [
-        [
-            file["path"],
-            f"{file['extents']:,}",
-            round_size(file["bytes"]),
-            "-" if file["gain_s_at_most"] is None else f"{file['gain_s_at_most']:.3g} s",
-            "-" if file["speedup_at_most"] is None else f"{file['speedup_at_most']:.3g}",
-        ]
-        for file in fragments["worst"]
-    ]
 
 
 def _pieces(low: int) -> str:
@@ -235,17 +212,16 @@ def fragments(
     verdicts = [verdict.of_fragments(result), *_file_systems(paths)]
     code = _fail(verdicts, limits)
     if as_json:
-        print(json.dumps({**result, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
+        _print_json(result, verdicts)
         return code
-    for sentence in [sentence for judged in verdicts for sentence in judged.sentences]:
-        print(sentence)
+    for judged in verdicts:
+        print("\n".join(judged.sentences))
     print()
     for table in of_fragments(result):
         print(f"{table.title}\n{drawn(table)}\n")
     for part in result["commands"]:
-        if part["gain_s_at_most"] is None:
-            gain = ""
-        else:
+        gain = ""
+        if part["gain_s_at_most"] is not None:
             gain = f", which would gain {part['gain_s_at_most']:.3g} s at most"
         print(f"To defragment {part['files']} of these files on {part['filesystem']}{gain}; nothing was changed:")
         if part["risk"]:
@@ -259,11 +235,12 @@ def _file_systems(paths: Sequence[Path]) -> Iterator[verdict.Verdict]:
     for path in {os.stat(path).st_dev: path for path in reversed(paths)}.values():
         place = path if path.is_dir() else path.absolute().parent
         layout = inspect(str(place), 0)
-        for judged in verdict.verdicts({**layout, "stores": [{**store, "files": None} for store in layout["stores"]]}):
-            yield replace(
-                judged,
-                sentences=[f"{layout['what']}: {sentence}" for sentence in judged.sentences[:1]] + judged.sentences[1:],
-            )
+        for store in layout["stores"]:
+            store["files"] = None
+        for judged in verdict.verdicts(layout):
+            sentences = list(judged.sentences)
+            sentences[:1] = [f"{layout['what']}: {sentence}" for sentence in sentences[:1]]
+            yield replace(judged, sentences=sentences)
 
 
 def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> int:
@@ -271,9 +248,11 @@ def _fail(verdicts: Sequence[verdict.Verdict], limits: Mapping[str, float]) -> i
     reached = [sentence for judged in verdicts for sentence in verdict.reached(judged.values, limits)]
     for sentence in reached:
         print(f"fsage: {sentence}", file=sys.stderr)
-    if reached:
-        return REACHED
-    return 0
+    return REACHED if reached else 0
+
+
+def _print_json(found: Json, verdicts: Sequence[verdict.Verdict]) -> None:
+    print(json.dumps({**found, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
 
 
 def show(layout: Json, as_json: bool, limits: Mapping[str, float]) -> int:
@@ -281,7 +260,7 @@ def show(layout: Json, as_json: bool, limits: Mapping[str, float]) -> int:
     verdicts = verdict.verdicts(layout)
     code = _fail(verdicts, limits)
     if as_json:
-        print(json.dumps({**layout, "verdicts": [judged.as_json() for judged in verdicts]}, indent=1))
+        _print_json(layout, verdicts)
         return _unread(layout) or code
     for store, judged in zip(layout["stores"], verdicts):
         print("\n".join([f"{layout['what']}: {title(store)}", *judged.sentences]))
@@ -313,13 +292,14 @@ def strip(free_share: list[float], columns: int = STRIP_COLUMNS) -> str:
 
 def drawn(table: Table) -> str:
     """A table as lines; numbers end alike. Nothing in it steers the terminal."""
-    rows = [[printable(cell) for cell in row] for row in ([table.columns] if any(table.columns) else []) + table.rows]
+    rows = [list(map(printable, row)) for row in table.rows]
+    if any(table.columns):
+        rows.insert(0, list(map(printable, table.columns)))
     widths = [min(WIDEST, max(map(len, column))) for column in zip(*rows)]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if number and table.numbers else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths))
-        )
-        for row in rows
-    )
-    return "\n".join(f"  {line.rstrip()}" for line in lines)
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0])]
+        for cell, width in zip(others, widths[1:]):
+            cells.append(cell.rjust(width) if table.numbers else cell.ljust(width))
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    return "\n".join(lines)
