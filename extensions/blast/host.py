@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fsage.api.host import Quota, Target, Work, one_cpu, run
-from fsage.api.model import Failure, Json, Refusal, Shard, Step, tool_command
+from fsage.api.model import Failure, Json, Refusal, Shard, Step, tools
 from fsage.studies.striping.host import astray, stripe_folder
 
 from . import model
@@ -117,7 +117,7 @@ def _make(place: Path, target: Target, seed: int | None, number: int, count: int
     text = base.with_suffix(".fa")
     with open(text, "wb") as out:
         out.writelines(model.fasta(seed, number, count))
-    start = tool_command(target.claim, "makeblastdb", str(place))
+    start = tools.tool_command(target.claim, "makeblastdb", str(place))
     options = [*OPTIONS, "-title", base.name, "-out", str(base), "-logfile", os.devnull]
     run([*start, "-in", str(text), *options], timeout=None)  # as long as the database is large
     text.unlink()

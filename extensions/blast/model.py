@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.api.model import Json, JsonView, Refusal, Tool
+from fsage.api.model import Json, JsonView, Refusal, tools
 from fsage.studies.striping.model import Layout, counts, file_bytes, osts_of
 
 TOOLS = {
-    "blastn": Tool(("-version",), "blastn: ", "blast.sif"),
-    "makeblastdb": Tool(("-version",), "makeblastdb: ", "blast.sif"),
+    "blastn": tools.Tool(("-version",), "blastn: ", "blast.sif"),
+    "makeblastdb": tools.Tool(("-version",), "makeblastdb: ", "blast.sif"),
 }
 
 

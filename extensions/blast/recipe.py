@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.api.recipe import State, Strict
+from fsage.api.study import State, Strict
 from fsage.studies.striping import recipe as striping
 from fsage.studies.striping.model import Stripe
 

@@ -22,8 +22,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Refusal, Step, kind_of, tool_command
-from fsage.api.workload import (
+from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Refusal, Step, kinds, tools
+from fsage.api.study import (
     BadOutput,
     Metrics,
     Outcome,
@@ -77,7 +77,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     if odd:
         raise ValueError(f"{odd} holds a space, which separates volumes on blastn's command line: declare another")
     bases = [base_of(mounts, number, volume.segment, volume.ost) for number, volume in enumerate(volumes)]
-    start = [*tool_command(claim, "blastn"), "-task", "megablast"]
+    start = [*tools.tool_command(claim, "blastn"), "-task", "megablast"]
     options = {
         "query": queries_at(mounts),
         "word_size": params.word_size,
@@ -115,7 +115,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     osts = [0] * osts_of(claim)
     for volume in volumes:
         osts[volume.ost] += volume.end_bytes - volume.start_bytes
-    if kind_of(claim).own_stores:
+    if kinds.kind_of(claim).own_stores:
         mib = max(osts) / MIB
     else:
         mib = volumes[-1].end_bytes / MIB

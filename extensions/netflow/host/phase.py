@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from typing import Any, NamedTuple, Optional
 
-from fsage.api.model import Failure, Json, program_main
+from fsage.api.model import Failure, Json, tools
 
 from ..host import flows
 from ..host.work import PHASES
@@ -197,7 +197,7 @@ def work(assignment: Assignment) -> dict[str, object]:
 def main(path: str) -> int:
     """Exit code 0 and the result as JSON, or 1 and why not."""
     try:
-        return program_main(Assignment, work, path)
+        return tools.program_main(Assignment, work, path)
     except Gone:
         return 1
 

@@ -15,19 +15,8 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fsage.api.model import MIB, Claim, Device, JsonView, Phase, PhaseResult, Step, kind_of
-from fsage.api.workload import (
-    BadOutput,
-    Metrics,
-    Outcome,
-    Unsupported,
-    assignment_of,
-    judge,
-    places_of,
-    program_phase,
-    program_results,
-    tasks,
-)
+from fsage.api.model import MIB, Claim, Device, JsonView, Phase, PhaseResult, Step, kinds, tools
+from fsage.api.study import BadOutput, Metrics, Outcome, Unsupported, judge, places_of, program_results, tasks
 from fsage.studies.striping import striped
 from fsage.studies.striping.model import Segment
 
@@ -108,7 +97,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         assignment = replace(
             requested, phase=name, distribution=params.distribution if name in MEASURED else "synchronous"
         )
-        phase = program_phase(name, PROGRAM, assignment, reads=name in MEASURED)
+        phase = tools.program_phase(name, PROGRAM, assignment, reads=name in MEASURED)
         if len(hosts) > 1:
             phase["jobs"] = {host: f"{number * tasks_here}\n" for number, host in enumerate(hosts)}
             phase["asks_next"] = True
@@ -137,7 +126,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     around = len(PHASES) * (calibration["cell_overhead_s"] + REMOUNT_S * len(claim["stores"]))
     around += size_bytes / MIB / GENERATE_MIB_S
     around += striped.eviction_seconds(params, len(PHASES), steps, claim)
-    if not kind_of(claim).own_stores:
+    if not kinds.kind_of(claim).own_stores:
         read_s = params.block_size / MIB / calibration["read_mib_s"]
         return around + size_bytes / MIB / calibration["read_mib_s"] + reads * read_s
     of_osts = [size for size in striped.ost_bytes(layout, claim) if size]
@@ -162,7 +151,7 @@ def read(observation: JsonView) -> Outcome:
 
     def judge_phase(params: Params, phase: PhaseResult) -> Metrics:
         result = _result(phase)
-        requested = assignment_of(phase, Assignment)
+        requested = tools.assignment_of(phase, Assignment)
         for what in ("phase", "distribution", "tasks"):
             _compare(what, getattr(result, what), getattr(requested, what), "as requested")
         if phase["name"] == "generate":

@@ -14,7 +14,7 @@ It does one shard of the step, after the steps `done`. It calls `check_lease` be
 - `one_cpu()`: while it is open the same files get the same blocks each time;
 - `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
 - `allocate(descriptor, mode, offset, size)`: fallocate(2), for what is no file of a state;
-- `flush(mount)`: write out what is dirty, syncfs(2); `drop_pages(path)`: flush one file and drop its pages;
+- `caches`: `flush(mount)` writes out what is dirty, syncfs(2); `give_up(path)` flushes one file and drops its pages;
 - `available_memory_bytes()`: how much memory a process may take;
 - `run(argv)`: run a program of the system; it raises Failure with what that says.
 
@@ -29,10 +29,17 @@ of these, or TARGET, a class:
 - `FileSystem`: what a host does with one, beside the class of fsage.api.model; `Ext4`: that of ext4, for its dialects;
 - `Mover`: its own call that moves a range of a file;
 - `filesystems`: what a host does with those that there are: `named` and `get`;
-- `Target`: the base of a kind's class.
+- `Target`: the base of a kind's class; `Lacking`: what this host lacks for it.
+
+Where guests do the work of a kind, its states are images, made in one guest, and each cell has a copy. `guests` has:
+
+- `GuestTarget`: the base of the kind's class, with its `device`, the disk in a guest;
+- `Question`: on this host: the target with its claim and lease, the cells that are not measured, and what is kept;
+- `Guest`: in a guest, its first process: it begins, does pieces of work, and ends.
 """
 
 from fsage.base.shell import run
+from fsage.host import guests
 from fsage.host.filesystems.ext4 import Ext4
 from fsage.host.instruments.eviction import make_files as make_eviction_files
 from fsage.host.instruments.instrument import Instrument
@@ -42,8 +49,8 @@ from fsage.host.stores.filesystem import FileSystem, Mover
 from fsage.host.stores.filesystems import one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
-from fsage.host.system.caches import flush
-from fsage.host.system.caches import give_up as drop_pages
+from fsage.host.system import caches
 from fsage.host.system.kernel import allocate
 from fsage.host.system.space import available_bytes as available_memory_bytes
+from fsage.host.targets.kinds import Lacking
 from fsage.host.targets.target import OtherHost, Target

@@ -18,14 +18,15 @@ What launcher and hosts tell each other, as plain JSON with known keys:
 
 What else a study may add:
 
-- `Tool`: how a program names its version, for the table TOOLS;
-- `tool_command(claim, tool, *folders)`: the words that start it on a claimed target, in its container where it has one;
+- `tools`: `Tool`: how a program names its version, for the table TOOLS; `tool_command(claim, tool, *folders)`: the
+  words that start it on a claimed target, in its container where it has one;
+- `tools` has for a study's own program, which a phase runs on a host, `program_main(Assignment, work, path)`: its body;
+  `program_phase(name, module, assignment)`: the phase; `assignment_of(phase, Assignment)`: what it was given;
 - `FileSystem`: the base of a file system: its name, title and defragmenter;
 - `filesystems`: those that there are: `names`, `named`, `get`, and `like` as the kernel calls one;
-- `Kind`: the base of a kind of target, `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
+- `kinds`: `Kind`: the base of a kind of target, and `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
 - `Device`: a modelled device, `of` its parameters: what it `takes_s` for bytes, requests, jumps and their place;
-- `counting`: how `requests` of extents are counted, and which device is `declared` for a claimed target;
-- `program_main(Assignment, work, path)`: the body of a study's own program, which a phase runs on a host.
+- `counting`: how `requests` of extents are counted, and which device is `declared` for a claimed target.
 
 The rest:
 
@@ -37,14 +38,12 @@ The rest:
 
 from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
 from fsage.base.sizes import counted, format_size, parse_size, round_size
-from fsage.model import counting, filesystems
+from fsage.model import counting, filesystems, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.device import Model as Device
 from fsage.model.filesystems import FileSystem
-from fsage.model.kinds import Kind, kind_of
 from fsage.model.kinds.loop import Loop
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.structure import BLOCK_BYTES, EVICTION_FILES, Achieved, Files, Segment, Shard, Step, path_of
 from fsage.model.target import Spec
-from fsage.model.tools import Tool, program_main, tool_command

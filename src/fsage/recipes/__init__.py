@@ -1,6 +1,6 @@
 """What a state is made of. A recipe is the module `recipe` of a study's folder, and has the folder's name.
 
-What it offers: fsage.api.recipe.
+What it offers: fsage.api.study.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fsage.api.model import Achieved, Files, FileSystem, Step, Tool
+from fsage.api.model import Achieved, Files, FileSystem, Step, tools
 
-TOOLS = {"dd": Tool(("--version",), r"dd \(coreutils\) ")}
+TOOLS = {"dd": tools.Tool(("--version",), r"dd \(coreutils\) ")}
 
 
 class Ext2(FileSystem):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fsage.api.recipe import Levels, Size, State, Strict
+from fsage.api.study import Levels, Size, State, Strict
 from fsage.studies.paf.model import Populate
 
 from .model import Cut

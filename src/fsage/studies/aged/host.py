@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.api.host import Quota, Target, Work, flush, one_cpu
+from fsage.api.host import Quota, Target, Work, caches, one_cpu
 from fsage.api.model import Failure, Shard, Step
 
 from . import model
@@ -49,7 +49,7 @@ def age(step: Age, target: Target, done: list[Step], shard: Shard, check_lease: 
                 raise Failure(f"{step.describe()} stopped at {path}: {error.strerror}") from error
             dirty += change.size or 0
             if dirty > target.capacity_bytes // FLUSHES:
-                flush(mount)
+                caches.flush(mount)
                 dirty = 0
             counts[change.folder] += change.first if change.size is not None else -1
             if not counts[change.folder]:

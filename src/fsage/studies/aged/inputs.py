@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from fsage.api.launcher import Plan, StudyError
+from fsage.api.study import Plan, StudyError
 
 from .model import Restore
 

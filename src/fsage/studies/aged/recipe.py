@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import Step
-from fsage.api.recipe import Levels, Problems, Spelled, State, Strict
+from fsage.api.study import Levels, Problems, Spelled, State, Strict
 from fsage.studies.replica.model import KeepFreeSpace
 
 from .model import Age, Restore, Way

@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import Target, Work, flush
-from fsage.api.model import BLOCK_BYTES, Failure, Json, Shard, Step, in_words, program_main
+from fsage.api.host import Target, Work, caches
+from fsage.api.model import BLOCK_BYTES, Failure, Json, Shard, Step, in_words, tools
 from fsage.layouts import fiemap
 from fsage.studies.replica.host import free_space_layout
 
@@ -228,7 +228,7 @@ def make(assignment: Assignment) -> Iterator[Json]:
                 os.posix_fallocate(descriptor, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
 
     refused = timed(both)["error"]
-    flush(place)
+    caches.flush(place)
     yield {"extents": len(fiemap.extents(paths[0])), "error": refused}
 
 
@@ -248,7 +248,7 @@ def _unlinked(path: Path, blocks: int) -> Json:
     wanted = _free(path.parent) + blocks
     began = time.monotonic()
     call = timed(path.unlink)
-    flush(path.parent)
+    caches.flush(path.parent)
     free = _free(path.parent)
     changed = time.monotonic()
     while free < wanted and time.monotonic() < changed + STILL_S:
@@ -287,4 +287,4 @@ def run(assignment: Assignment) -> Json:
 
 
 if __name__ == "__main__":
-    sys.exit(program_main(Assignment, run, sys.argv[1]))
+    sys.exit(tools.program_main(Assignment, run, sys.argv[1]))

@@ -17,8 +17,20 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fsage.api.model import BLOCK_BYTES, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, filesystems, kind_of
-from fsage.api.workload import (
+from fsage.api.model import (
+    BLOCK_BYTES,
+    Claim,
+    Device,
+    Json,
+    JsonView,
+    Phase,
+    PhaseResult,
+    Step,
+    filesystems,
+    kinds,
+    tools,
+)
+from fsage.api.study import (
     BadOutput,
     CellParams,
     Metrics,
@@ -27,7 +39,6 @@ from fsage.api.workload import (
     counts_in_guests,
     judge,
     places_of,
-    program_phase,
     program_results,
 )
 
@@ -94,7 +105,7 @@ class Params(CellParams):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """A phase a call, and a last one that does nothing. Raises Unsupported."""
-    if not kind_of(claim).own_stores:
+    if not kinds.kind_of(claim).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} is not mounted by fsage, so its allocator cannot be cold")
     system = filesystems.named(claim["stores"][0]["filesystem"] or "")
     if params.options and params.options.partition("=")[0] not in system.allocator_options:
@@ -107,7 +118,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             operation, places_of(claim)[0], params.request_size or 0, params.extents or 0, float(params.limit_s)
         )
         program = "fsage.studies.allocator.host"
-        phase = program_phase(operation, program, assignment, reads=not Device.of_claim(claim).in_guests)
+        phase = tools.program_phase(operation, program, assignment, reads=not Device.of_claim(claim).in_guests)
         last = operation == params.operations[-1]
         reset = "kept" if before and last else "cold" if before else params.cache
         phases.append({**phase, "as_root": True, "allocator": reset})

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import Step
-from fsage.api.recipe import Levels, Problems, Size, State
+from fsage.api.study import Levels, Problems, Size, State
 from fsage.studies.paf.laying import FilledOneWay
 from fsage.studies.paf.model import Populate
 

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, path_of
-from fsage.api.workload import (
+from fsage.api.study import (
     BadOutput,
     CellParams,
     Metrics,

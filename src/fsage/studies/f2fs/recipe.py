@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fsage.api.recipe import State
+from fsage.api.study import State
 from fsage.studies.iocontrol import recipe as iocontrol
 
 NAME: Literal["f2fs"] = "f2fs"

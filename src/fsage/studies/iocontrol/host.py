@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from fsage.api.host import Quota, Target, Work, flush, one_cpu
+from fsage.api.host import Quota, Target, Work, caches, one_cpu
 from fsage.api.model import Failure, Shard, Step, in_words, path_of
 from fsage.layouts.fiemap import count_extents
 from fsage.studies.defrag.host import MORE_PERCENT
@@ -73,7 +73,7 @@ def _by_allocation(
     quota.fallocate(paths[BETWEEN], step.between_bytes(size))
     quota.rest(filler)
     _punch(quota, paths[BETWEEN], step.between_bytes(size), step.piece_bytes, check_lease)
-    flush(target.mounts[0])  # what was freed is free only then
+    caches.flush(target.mounts[0])  # what was freed is free only then
     quota.inspect()
     quota.fallocate(paths[IN_PIECES], size)
     filler.unlink()
@@ -91,7 +91,7 @@ def _by_writing(
     in_turns = [paths[IN_PIECES], paths[BETWEEN]]
     quota.in_turns(in_turns, [size, size], step.piece_bytes, "write", check_lease)
     os.truncate(paths[BETWEEN], step.between_bytes(size))
-    flush(target.mounts[0])
+    caches.flush(target.mounts[0])
 
 
 def _punch(quota: Quota, path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:

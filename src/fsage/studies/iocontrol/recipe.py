@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import BLOCK_BYTES, Step, format_size
-from fsage.api.recipe import Levels, Problems, Size, SizeInBlocks, State, Strict
+from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict
 from fsage.studies.defrag.model import Defragment
 
 from .model import ContendedFiles, Sqlite

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, Json, JsonView, Phase, PhaseResult, kind_of, path_of
-from fsage.api.workload import BadOutput, CellParams, Metrics, Unsupported, fio_command
+from fsage.api.model import MIB, Claim, Json, JsonView, Phase, PhaseResult, kinds, path_of
+from fsage.api.study import BadOutput, CellParams, Metrics, Unsupported, fio_command
 
 from . import model as iocontrol
 from .model import KIB
@@ -135,7 +135,7 @@ def metrics(name: str, group: JsonView, seconds: float) -> Metrics:
 
 def _check(params: Params, claim: Claim) -> None:
     """Raise Unsupported for what this target can never do."""
-    if not kind_of(claim).own_stores:
+    if not kinds.kind_of(claim).own_stores:
         raise Unsupported(f"a target of kind {claim['kind']} has no device of its own whose scheduler could be set")
     if claim.get("device_model", {}).get("kind") == "iocost":
         raise Unsupported(

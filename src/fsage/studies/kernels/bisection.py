@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.api.launcher import Plan, StudyError
 from fsage.api.model import Failure, Json, Refusal, counted
+from fsage.api.study import Plan, StudyError
 
 from . import building, images
 from .images import Recipe

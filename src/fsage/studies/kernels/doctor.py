@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsage.api.launcher import Check
 from fsage.api.model import Failure, Refusal, filesystems
+from fsage.api.study import Check
 
 from .model import programs
 from .model.boot import Kernel

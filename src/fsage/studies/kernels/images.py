@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fsage.api.evidence import read_free
 from fsage.api.model import Failure, Json, Step, filesystems, format_size
-from fsage.api.recipe import State
+from fsage.api.study import State
 from fsage.layouts import extents
 from fsage.studies.paf.recipe import States, expand
 from fsage.studies.replica.model import Replica

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from fsage.api.host import Instrument, Quota, flush
+from fsage.api.host import Instrument, Quota, caches
 from fsage.api.model import Cell, Failure, Json, Phase
 
 from .model import TASK
@@ -41,7 +41,7 @@ class Surroundings(Instrument):
         if self.target.own_stores:
             with contextlib.suppress(OSError):  # not known, where the phase shut its file system down
                 for mount in self.target.mounts:
-                    flush(mount)
+                    caches.flush(mount)
                 seen["left_bytes"] = sum(self.target.free(mount).bytes for mount in self.target.mounts)
 
     def _other_kernel(self, name: str | None) -> str | None:

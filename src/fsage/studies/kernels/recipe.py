@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fsage.api.recipe import Levels, State
+from fsage.api.study import Levels, State
 from fsage.studies.aged import recipe as aged
 from fsage.studies.aged.model import Way
 from fsage.studies.paf import recipe as paf

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, counting
-from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, judge
+from fsage.api.study import BadOutput, CellParams, Metrics, Outcome, judge
 
 from .model import TASK
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import allocate, flush
-from fsage.api.model import BLOCK_BYTES, Json, in_words, program_main
+from fsage.api.host import allocate, caches
+from fsage.api.model import BLOCK_BYTES, Json, in_words, tools
 from fsage.layouts.fiemap import count_extents
 
 from .model import DIRECTORY, INODE, PIECES, TREE, Assignment
@@ -101,7 +101,7 @@ def _given_back(folder: Path, wanted: int) -> None:
     free = -1
     changed = time.monotonic()
     while free < wanted and time.monotonic() < changed + STILL_S:
-        flush(folder)
+        caches.flush(folder)
         now = os.statvfs(folder).f_bfree
         if now != free:
             free = now
@@ -143,4 +143,4 @@ def work(assignment: Assignment) -> list[Json]:
 
 
 if __name__ == "__main__":
-    sys.exit(program_main(Assignment, work, sys.argv[1]))
+    sys.exit(tools.program_main(Assignment, work, sys.argv[1]))

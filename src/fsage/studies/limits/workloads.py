@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import BLOCK_BYTES, MIB, Claim, Json, JsonView, Phase, PhaseResult, Step
-from fsage.api.workload import CellParams, Metrics, Outcome, judge, places_of, program_phase, program_results
+from fsage.api.model import BLOCK_BYTES, MIB, Claim, Json, JsonView, Phase, PhaseResult, Step, tools
+from fsage.api.study import CellParams, Metrics, Outcome, judge, places_of, program_results
 
 from .model import PROBES, Assignment
 
@@ -35,7 +35,7 @@ class Params(CellParams):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase, on the first store."""
     assignment = Assignment(places_of(claim)[0], params.looks, params.request_size)
-    return [program_phase(PHASE, "fsage.studies.limits.host", assignment)]
+    return [tools.program_phase(PHASE, "fsage.studies.limits.host", assignment)]
 
 
 def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:

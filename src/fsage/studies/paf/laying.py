@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple, TypedDict
 from pydantic import Field
 
 from fsage.api.model import MIB, format_size
-from fsage.api.recipe import SizeInBlocks, Strict
+from fsage.api.study import SizeInBlocks, Strict
 
 from .model import Method
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from fsage.api.model import Step, format_size
-from fsage.api.recipe import Levels, Problems, Size, SizeInBlocks, State, Strict, unknown_value
+from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict, unknown_value
 
 from . import laying
 from .laying import Filler

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import format_size
-from fsage.api.recipe import Levels, Problems, Size, State, Strict
+from fsage.api.study import Levels, Problems, Size, State, Strict
 
 from .model import DeleteFiles, Interleave
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import yaml
 
 from fsage.api.evidence import DRAWS, Free, save_free, write_free
-from fsage.api.launcher import (
+from fsage.api.model import MIB, Claim, Json, counted, in_words
+from fsage.api.study import (
     DeclaredTarget,
     Plan,
     claim_of,
@@ -23,7 +24,6 @@ from fsage.api.launcher import (
     load_plan,
     quarantine,
 )
-from fsage.api.model import MIB, Claim, Json, counted, in_words
 from fsage.layouts.extents import Head
 
 from . import whole

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.api.launcher import Plan, StudyError
-from fsage.api.model import in_words, kind_of
+from fsage.api.model import in_words, kinds
+from fsage.api.study import Plan, StudyError
 from fsage.layouts import extents
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
@@ -75,7 +75,7 @@ def _long_list(plan: Plan, step: Replica) -> Path | None:
 
 def _laid_bytes(plan: Plan) -> int | None:
     if plan.claim:
-        return kind_of(plan.claim).laid_bytes(plan.claim)
+        return kinds.kind_of(plan.claim).laid_bytes(plan.claim)
     return None
 
 

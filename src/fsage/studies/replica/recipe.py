@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.api.recipe import Levels, Problems, Spelled, State, Strict
+from fsage.api.study import Levels, Problems, Spelled, State, Strict
 
 from .model import Replica
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.api.launcher import DeclaredTarget, claim_of, targets_in
 from fsage.api.model import Device, filesystems, round_size
+from fsage.api.study import DeclaredTarget, claim_of, targets_in
 from fsage.layouts import geometry
 from fsage.layouts.extents import Head
 

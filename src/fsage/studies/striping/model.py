@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from fsage.api.model import EVICTION_FILES, MIB, Files, JsonView, Refusal, Segment, Step, kind_of
+from fsage.api.model import EVICTION_FILES, MIB, Files, JsonView, Refusal, Segment, Step, kinds
 
 __all__ = ["Layout", "Segment", "Stripe", "counts", "file_bytes", "osts_of", "pieces"]
 
@@ -55,7 +55,7 @@ class Layout(Step):
 
         Raises Refusal where the target cannot tell the pattern's segments apart, or has no such realisation.
         """
-        if self.realisation == PFL and not kind_of(claim).has_osts:
+        if self.realisation == PFL and not kinds.kind_of(claim).has_osts:
             raise Refusal(
                 f"pattern {self.pattern}, realisation {PFL}: only Lustre has composite layouts; on a target of kind "
                 f"{claim['kind']} the file is its objects, which is realisation {SEGMENTS}"
@@ -88,7 +88,7 @@ def file_bytes(claim: JsonView) -> int:
 
 def osts_of(claim: JsonView) -> int:
     """How many OSTs a claimed target has: those of Lustre that its files may lie on, or its stores."""
-    return kind_of(claim).width(claim)
+    return kinds.kind_of(claim).width(claim)
 
 
 def on_lustre(segments: Sequence[Segment], realisation: str) -> tuple[list[Segment], list[str]]:

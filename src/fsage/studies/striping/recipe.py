@@ -16,7 +16,7 @@ import yaml
 from pydantic import Field, PlainValidator, model_validator
 
 from fsage.api.model import format_size, parse_size
-from fsage.api.recipe import Levels, Problems, Size, Spelled, State, Strict, unknown_value
+from fsage.api.study import Levels, Problems, Size, Spelled, State, Strict, unknown_value
 
 from .model import Nominal, Stripe
 

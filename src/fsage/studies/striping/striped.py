@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, Device, JsonView, Phase, PhaseResult, Refusal, Segment, Step, kind_of
-from fsage.api.workload import BadOutput, CellParams, Unsupported, places_of
+from fsage.api.model import MIB, Claim, Device, JsonView, Phase, PhaseResult, Refusal, Segment, Step, kinds
+from fsage.api.study import BadOutput, CellParams, Unsupported, places_of
 
 from .model import Stripe, object_bytes, on_lustre, osts_of
 
@@ -39,7 +39,7 @@ def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], c
     """
     copies = [phase.copy() for phase in phases]
     if params.server_cache != "kept":
-        if not kind_of(claim).has_osts:
+        if not kinds.kind_of(claim).has_osts:
             raise Unsupported(f"server_cache {params.server_cache}: a target of kind {claim['kind']} has no servers")
         for phase in copies:
             phase["server_cache"] = params.server_cache
@@ -97,7 +97,7 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[Segment]:
     step = _stripe(steps)
     if step is None:
         raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
-    kind = kind_of(claim)
+    kind = kinds.kind_of(claim)
     if not (kind.has_osts or kind.own_stores):
         raise Unsupported(
             f"a target of kind {claim['kind']} has no OSTs, nor stores of its own to put a file's objects on"
@@ -118,7 +118,7 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[Segment], list[str
     """What is opened of the state's striped file: paths by object, and the map to them; raises as `layout`."""
     segments = layout(steps, claim)
     places = places_of(claim)
-    if not kind_of(claim).has_osts:
+    if not kinds.kind_of(claim).has_osts:
         count = segments[-1].first + segments[-1].stripes
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(count)]
     step = _stripe(steps)

@@ -19,8 +19,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, Phase, PhaseResult, Segment, Step, kind_of
-from fsage.api.workload import (
+from fsage.api.model import MIB, Claim, Phase, PhaseResult, Segment, Step, kinds
+from fsage.api.study import (
     BadOutput,
     Metrics,
     Outcome,
@@ -59,7 +59,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     striped.clients(params.nodes, claim)
     layout = striped.layout(steps, claim)
     segments, paths = striped.opened(steps, claim)
-    if kind_of(claim).has_osts:
+    if kinds.kind_of(claim).has_osts:
         iors = [_iors(params, claim, name, segments, paths) for name in PHASES]
         return striped.controlled(params, iors, steps, claim)
     odd = next((segment.stripe_bytes for segment in layout if segment.stripe_bytes % params.transfer_size), None)
@@ -94,7 +94,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
         return 0.0
     mib = bytes_written(params, claim) / MIB
     calibration = claim["calibration"]
-    if kind_of(claim).own_stores:
+    if kinds.kind_of(claim).own_stores:
         mib = max(striped.ost_bytes(layout, claim)) / MIB
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, len(PHASES), steps, claim)
     return rest + mib / calibration["write_mib_s"] + mib / calibration["read_mib_s"]

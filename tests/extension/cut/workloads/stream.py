@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, tool_command
-from fsage.api.workload import BadOutput, CellParams, Metrics, Outcome, check_end, judge, places_of
+from fsage.api.model import MIB, Claim, JsonView, Phase, PhaseResult, Step, tools
+from fsage.api.study import BadOutput, CellParams, Metrics, Outcome, check_end, judge, places_of
 
 COPIED = re.compile(r"^(\d+) bytes .* copied, ([\d.e-]+) s", re.MULTILINE)
 
@@ -25,7 +25,7 @@ class Params(CellParams):
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, `write`."""
     argv = [
-        *tool_command(claim, "dd"),
+        *tools.tool_command(claim, "dd"),
         "if=/dev/zero",
         f"of={places_of(claim)[0]}/stream",
         f"bs={params.transfer_size}",

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fsage.api.host import Mover, drop_pages, filesystems
+from fsage.api.host import Mover, caches, filesystems
 from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal
 from fsage.api.model import filesystems as known
 from fsage.layouts import fiemap, fragmentation, machine
@@ -127,7 +127,7 @@ def of_file(path: Path, filesystem: str, time_limit_s: float, largest_free_bytes
             # With the pages in memory the kernel (6.18) moves ext4's extents page by page, with a commit of the journal
             # for each: 2 MiB a second instead of 70, and nothing ends that call before it has moved a whole extent of
             # up to 128 MiB.
-            drop_pages(path)
+            caches.give_up(path)
             since_s = time.time()
             try:
                 done = _call(command, time_limit_s)
@@ -275,7 +275,7 @@ def defragment_ranges(path: Path, filesystem: str, ranges: Sequence[Range], time
     left = []
     moved = 0
     try:
-        drop_pages(path)
+        caches.give_up(path)
         before = fiemap.extents(path)
         descriptor = os.open(path, os.O_RDWR)
         try:

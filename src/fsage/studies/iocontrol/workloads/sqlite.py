@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from fsage.api.model import Claim, Json, JsonView, Phase, PhaseResult, Step
-from fsage.api.workload import BadOutput, Metrics, Outcome, judge
+from fsage.api.study import BadOutput, Metrics, Outcome, judge
 
 from .. import weighted
 from ..model import KIB, Sqlite

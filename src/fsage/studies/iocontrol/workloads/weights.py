@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from fsage.api.model import Claim, Json, Phase, PhaseResult, Step
-from fsage.api.workload import Metrics, Outcome, judge
+from fsage.api.study import Metrics, Outcome, judge
 
 from .. import weighted
 from ..model import KIB, ContendedFiles

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from fsage.api.guest import Question
+from fsage.api.host import guests
 from fsage.api.model import Cell, Claim, Failure, Json, Refusal, Spec
 
 from ..model import HOME, boot, images, is_virtual, programs
@@ -36,14 +36,14 @@ STATE_BYTES = 2 * GIB
 Taken = tuple[Cell, Json]
 
 
-def answer(asked: Question, verb: str, check: bool) -> Json | None:
+def answer(asked: guests.Question, verb: str, check: bool) -> Json | None:
     """The answer to a verb that guests answer; None: this machine itself does, and opens no target for it."""
     if verb not in VERBS:
         return None
     return VERBS[verb](asked, check)
 
 
-def _job(asked: Question, verbs: Sequence[str], claim: Claim | None, disk: int = 0, **request: object) -> Json:
+def _job(asked: guests.Question, verbs: Sequence[str], claim: Claim | None, disk: int = 0, **request: object) -> Json:
     """What a guest is to do: verbs to its own target, on one of its disks."""
     return {**asked.job(HOME, verbs, claim, **request), "disk": disk, "host": os.uname().nodename}
 
@@ -53,7 +53,7 @@ def builder_of(spec: Spec) -> Kernel:
     return programs.with_virtual_time(None) if is_virtual(spec) else programs.some(None)
 
 
-def claim(asked: Question, check: bool) -> Json:
+def claim(asked: guests.Question, check: bool) -> Json:
     """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
     name = asked.spec["name"]
     noted = asked.noted
@@ -73,7 +73,7 @@ def claim(asked: Question, check: bool) -> Json:
     return claimed
 
 
-def tune(asked: Question, check: bool) -> Json:
+def tune(asked: guests.Question, check: bool) -> Json:
     """Nothing can be tuned: a guest ends with its cell."""
     wanted = asked.request.get("tuning", {})
     if wanted:
@@ -81,7 +81,7 @@ def tune(asked: Question, check: bool) -> Json:
     return {"changed": False, "msg": "0 tunables", "proof": [], "tunables": {}, "device_model": None}
 
 
-def scrub(asked: Question, check: bool) -> Json:
+def scrub(asked: guests.Question, check: bool) -> Json:
     """Have the image of the state: it is made, where it is not kept."""
     with asked.held():
         name, before = asked.spec["name"], {path.name for path in images.place().glob("*.img")}
@@ -93,19 +93,19 @@ def scrub(asked: Question, check: bool) -> Json:
         return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
 
 
-def begin(asked: Question, check: bool) -> Json:
+def begin(asked: guests.Question, check: bool) -> Json:
     """No step is due: all are done with the image."""
     return {"changed": False, "due": False, "msg": f"nothing to do: a state of {asked.spec['name']} is an image"}
 
 
-def diagnose(asked: Question, check: bool) -> Json:
+def diagnose(asked: guests.Question, check: bool) -> Json:
     """The image that the state has."""
     image = state(asked)
     token = image.facts["evidence"]["token"]
     return {"changed": False, "msg": image.path.name, "todo": [], "why": None, "token": token}
 
 
-def evidence(asked: Question, check: bool) -> Json:
+def evidence(asked: guests.Question, check: bool) -> Json:
     """The evidence that the guest took when it had made the image."""
     with asked.held():
         study = asked.request["study"]
@@ -114,7 +114,7 @@ def evidence(asked: Question, check: bool) -> Json:
         return {"changed": False, "msg": f"target {asked.spec['name']} has an image of {name!r}", "evidence": seen}
 
 
-def state(asked: Question) -> Image:
+def state(asked: guests.Question) -> Image:
     """The image of the state that is wanted. Raises Refusal, Failure."""
     claim = asked.claim
     wanted = asked.wanted
@@ -152,7 +152,7 @@ def counted(job: Json) -> Iterator[Json]:
     yield from _told(ended)["rows"]
 
 
-def measure(asked: Question, check: bool) -> Json:
+def measure(asked: guests.Question, check: bool) -> Json:
     """Measure the request's cells, each on a copy of its own, in two guests at a time."""
     cells = asked.unmeasured()
     if check or not cells:
@@ -196,7 +196,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
     builder = programs.named(claim["kernel"])
-    if Question.are_quick(cells):
+    if guests.Question.are_quick(cells):
         most = TOGETHER
     else:
         most = 1
@@ -208,7 +208,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
             kernel = programs.with_virtual_time(name) if virtual else programs.some(name)
         except Refusal as why:
             kernel = builder
-            cell = Question.noting(cell, unsupported=cell.get("unsupported") or str(why))
+            cell = guests.Question.noting(cell, unsupported=cell.get("unsupported") or str(why))
         with_room = [batch for batch in batches if batch.kernel == kernel and len(batch.cells) < most]
         if with_room:
             with_room[-1].cells.append(cell)
@@ -217,7 +217,7 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     return batches
 
 
-def _in_guest(asked: Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
+def _in_guest(asked: guests.Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
     """Measure cells in a guest of their kernel; where that gives no observation, the builder's guest notes why.
 
     Cells that came after one which ended the guest are measured again, each in a guest of its own.
@@ -230,7 +230,7 @@ def _in_guest(asked: Question, claim: Claim, stopped: Event, kernel: Kernel, cel
             taken += _in_guest(asked, claim, stopped, kernel, [cell])
             continue
         if seen is None:
-            failed = Question.noting(cell, failed=why)
+            failed = guests.Question.noting(cell, failed=why)
             [(seen, why)] = _observed(asked, claim, stopped, programs.named(claim["kernel"]), [failed])
         if seen is None:
             raise Failure(f"cell {cell['name']}: {why}")
@@ -239,7 +239,7 @@ def _in_guest(asked: Question, claim: Claim, stopped: Event, kernel: Kernel, cel
 
 
 def _observed(
-    asked: Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]
+    asked: guests.Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]
 ) -> list[tuple[Json | None, str]]:
     """What a guest saw of each cell, on a copy of the state's image of its own, or None and why."""
     image = state(asked)
@@ -265,7 +265,7 @@ def _limit_s(cell: Cell) -> float:
     return boot.JOB_S + 10 * cell.get("estimate_s", 0.0)
 
 
-VERBS: dict[str, Callable[[Question, bool], Json]] = {
+VERBS: dict[str, Callable[[guests.Question, bool], Json]] = {
     "claim": claim,
     "tune": tune,
     "restore_tunables": tune,

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from fsage.api.guest import Guest
+from fsage.api.host import guests
 from fsage.api.model import Failure, Json, in_words
 
 from ..model.modules import places as places_of
@@ -25,7 +25,7 @@ IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
 
 
-GUEST = Guest(Uml, POINT)
+GUEST = guests.Guest(Uml, POINT)
 
 
 def device_of(job: Json) -> str:

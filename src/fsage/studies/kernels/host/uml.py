@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fsage.api.guest import GuestTarget, Lacking, Question
+from fsage.api.host import Lacking, guests
 from fsage.api.model import Claim, Json, Refusal, Spec
 
 from .. import model as facts
@@ -13,7 +13,7 @@ from ..model import images, programs
 from . import asked
 
 
-class Uml(GuestTarget, facts.Uml):
+class Uml(guests.GuestTarget, facts.Uml):
     """On the host there are only images."""
 
     device = "/dev/ubda"
@@ -37,7 +37,7 @@ class Uml(GuestTarget, facts.Uml):
 
     @classmethod
     def answered(cls, verb: str, given: Json, request: Any, check: bool) -> Json | None:
-        return asked.answer(Question(cls, given, request), verb, check)
+        return asked.answer(guests.Question(cls, given, request), verb, check)
 
     @classmethod
     def counted(cls, job: Any) -> Iterator[Json]:

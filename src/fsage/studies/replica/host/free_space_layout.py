@@ -18,8 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.api.host import Quota, Target, one_cpu
-from fsage.api.host import flush as flush_mount
+from fsage.api.host import Quota, Target, caches, one_cpu
 from fsage.api.model import Failure, Json, path_of
 from fsage.layouts import extents, fiemap
 from fsage.layouts.extents import Extents, Head
@@ -235,7 +234,7 @@ def read(target: Target) -> tuple[Head, Extents]:
 def flush(target: Target) -> None:
     """Flush all writes and deletions to the device. Raises OSError, Failure."""
     for mount in target.mounts:
-        flush_mount(mount)
+        caches.flush(mount)
     target.settle()
 
 

@@ -1,6 +1,23 @@
-"""What a module in `workloads` is made of, beside fsage.api.model and fsage.api.recipe.
+"""What `recipe`, `workloads`, `inputs`, `doctor` and the work of a `command` are made of, beside fsage.api.model.
 
-A module offers:
+`recipe` offers:
+
+- `States`: the block `states:` of a study file, with `recipe: Literal[<name>]`, and mostly `seed` and `reuse`;
+- `expand(states) -> list[State]`: the states in the order in which they are built;
+- `built(steps, capacity_bytes) -> str`, if it has a notation: that of what was built, seed and capacity in it.
+
+It uses:
+
+- `State`: what a target must be before it is measured: its name, axes and steps. `expand` returns a list of them;
+- `Strict`: the base of the block `states:`; what it does not know is refused, with the nearest name. `read` makes one
+  from plain values;
+- `Problems`: what is wrong with keys that are each right: `with Problems() as wrong: wrong.add("deleted", "...")`;
+- `Levels()`: marks a tuple as levels of an axis, each of which makes a state;
+- `Size`: bytes, written as `4K` or `1G`; `SizeInBlocks`: of whole blocks;
+- `Spelled(pattern, words)`: marks a text that must match a pattern, which the words explain;
+- `unknown_value(value, choices)`: the sentence for a value that is none of them, with the nearest.
+
+A module in `workloads` offers:
 
 - `Params`: a cell's parameters (pydantic); `workload` is the module's name, `iteration` a number from 1;
 - `commands(params, claim, steps=()) -> list[Phase]`: what to run on a claimed target, in a state of these steps;
@@ -18,23 +35,22 @@ All of them but Params:
 
 - `fio_workload(Params, phases, options)`: those of a workload that runs fio alone, by its options for each phase.
 
-What they take and raise:
+Its functions take and raise:
 
 - `CellParams`: the base of `Params`;
 - `Outcome`: what a cell came to; `Metrics`: its numbers by name;
 - `Unsupported`: this target can never do it, raised by `commands`, and on record; a ValueError: the study is wrong.
 
-Making phases from a claim:
+Phases are made from a claim:
 
 - `tasks(claim)`: how many tasks run at a time, on all clients;
 - `places_of(claim)`: the directory on each store in which a cell may make files;
 - `fio_phase(claim, name, *options)`: a phase that runs fio on all clients;
 - `fio_command(claim, *options)`: the command of one fio here;
 - `ior_command(claim, sizes, direct, reading, path)`: IOR on all clients, for one file that they share;
-- `program_phase(name, module, assignment)`: a phase that runs a program of the study's own (`program_main`);
 - `on_client(claim, name)`: the words before a command that shall run on one client; `is_launched(argv)`: has it them?
 
-Judging what came of them:
+What came of them is judged:
 
 - `judge(observation, Params, phases, judge_phase)`: the Outcome, of all phases; each fault fails the cell;
 - `BadOutput`: what a tool left is not that of a run that went right, raised by `judge_phase`;
@@ -43,12 +59,35 @@ Judging what came of them:
 - `judge_ior(transfer_size, name, phase)`: what an IOR moved, checked to be of this command;
 - `program_results(phase)`: what a program of the study's own returned, on each client;
 - `counts_in_guests(observation)`: whether a guest without virtual time measured, so that counts alone are results;
-- `assignment_of(phase, Assignment)`: what the program was given;
 - `steps_of(observation)`: the steps of the state in which it was measured.
+
+`inputs` offers `needed(plan, step) -> (digest, text)`, for a step with a field `input`. It gets the `Plan` of a study
+on a target, and raises `StudyError`, one sentence. Where a step lays free space, `free_bytes(plan, step)` says how much
+that is.
+
+`doctor` offers `checks`, which returns a list: a `Check` is one row: its name, a detail, and what it lacks here.
+
+A command works with, beside `Where` of fsage.api.command:
+
+- `DeclaredTarget`: a target as its inventory declares it; `targets_in(folder)`: those of a folder of inventories;
+- `claim_of(copy)`: the copy of a target's claim, which `Where.claim_copy` names;
+- `load_plan(study, inventory, results)`: the plan of a study that a command wrote itself;
+- `fitting_amount(plan, claim)`: the claim with the amount that all states of the study have room for;
+- `quarantine(plan, chosen, statuses)`: have cells measured again;
+- `enough_units(family, most)`: how many units tell one difference of a family from chance.
 """
 
-from fsage.model.tools import assignment_of, program_phase
 from fsage.parse import BadOutput, check_end, is_launched
+from fsage.plan.plan import Plan, load_plan
+from fsage.plan.target import Target as DeclaredTarget
+from fsage.plan.target import targets_in
+from fsage.recipes import SizeInBlocks, State
+from fsage.records.store import claim_of, quarantine
+from fsage.run.request import fitting_amount
+from fsage.site.doctor import Check
+from fsage.statistics import enough as enough_units
+from fsage.study.study import StudyError
+from fsage.text.strict import Levels, Problems, Size, Spelled, Strict, unknown_value
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_workload
 from fsage.workloads.sequential import ior_command, judge_ior
