@@ -143,10 +143,7 @@ class BlockBitmap:
         reached = byref(found)
         while at <= last and not zero(bitmap, at, last, reached):
             start = found.value
-            if find_first_set(bitmap, start, last, reached):
-                at = last + 1
-            else:
-                at = found.value
+            at = last + 1 if find_first_set(bitmap, start, last, reached) else found.value
             yield start * size, at * size
 
     def leave(self) -> None:
@@ -180,11 +177,9 @@ def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
     if why:
         return _of_user(device, mount, why, counting)
     with open(device, "rb") as disk:
-        large = disk.seek(0, os.SEEK_END) > LARGE_BYTES
+        read = of_library if disk.seek(0, os.SEEK_END) > LARGE_BYTES else of_device
     try:
-        if large:
-            return of_library(device, counting)
-        return of_device(device, counting)
+        return read(device, counting)
     except Failure as error:
         if CHANGED not in str(error):
             raise
@@ -203,10 +198,7 @@ def _of_user(device: str, mount: Path, why: str, counting: Counting) -> Store:
     has its image for that.
     """
     backing = Path("/sys/block", Path(device).name, "loop/backing_file")
-    if backing.exists():
-        image = backing.read_text(encoding="utf-8").strip()
-    else:
-        image = ""
+    image = backing.read_text(encoding="utf-8").strip() if backing.exists() else ""
     if image and not fiemap.why_closed(image):
         return of_kernel(image, mount, counting)
     try:

@@ -225,10 +225,7 @@ class FreeSpace:
         for number in range(starts[0] >> power, ((ends[-1] - 1) >> power) + 1):
             edge = (number + 1) << power
             whole = bisect_right(ends, edge)
-            if whole < len(starts):
-                part = max(0, edge - starts[whole])
-            else:
-                part = 0
+            part = max(0, edge - starts[whole]) if whole < len(starts) else 0
             self._bins[number] += (upto[whole] + part - below) * unit
             below = upto[whole] + part
 

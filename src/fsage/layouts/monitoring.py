@@ -169,17 +169,22 @@ class _Families(Collector):
             seconds.add_metric([store.device], store.seconds)
             when.add_metric([store.device], store.at)
         yield from (success, seconds, when)
-        of_stores = [
-            ((store.device, store.found["filesystem"] or ""), store.found) for store in self.stores if store.found
-        ]
         size = GaugeMetricFamily("fsage_device_size_bytes", "Size of the device", labels=LABELS)
         unused = GaugeMetricFamily("fsage_free_bytes", "Bytes of free blocks", labels=LABELS)
         largest = GaugeMetricFamily("fsage_free_extent_largest_bytes", "The largest free extent", labels=LABELS)
-        extents = _histogram("fsage_free_extent_size_bytes", "Free extents by size, as they are now (no rate)")
-        files = _histogram("fsage_file_extents", "Files by number of extents, of the first files that were found")
-        chunks = _of_each("fsage_free_aligned_ratio", "Share of free bytes in free aligned chunks", "chunk_bytes")
-        groups = _of_each("fsage_groups", "Block or allocation groups by the share of each that is free", "free")
-        for at, values in of_stores:
+        says = "Free extents by size, as they are now (no rate)"
+        extents = HistogramMetricFamily("fsage_free_extent_size_bytes", says, labels=LABELS)
+        says = "Files by number of extents, of the first files that were found"
+        files = HistogramMetricFamily("fsage_file_extents", says, labels=LABELS)
+        says = "Share of free bytes in free aligned chunks"
+        chunks = GaugeMetricFamily("fsage_free_aligned_ratio", says, labels=(*LABELS, "chunk_bytes"))
+        says = "Block or allocation groups by the share of each that is free"
+        groups = GaugeMetricFamily("fsage_groups", says, labels=(*LABELS, "free"))
+        for watched in self.stores:
+            values = watched.found
+            if not values:
+                continue
+            at = (watched.device, values["filesystem"] or "")
             free = values["free_extents"]
             size.add_metric(at, values["device_bytes"])
             unused.add_metric(at, values["free_bytes"])
@@ -198,14 +203,6 @@ class _Families(Collector):
                 files.add_metric(at, _buckets(numbers, FILE_BOUNDS), store["extents"])
         of_space = (size, unused, largest, extents, chunks, groups, files)
         yield from (family for family in of_space if family.samples)
-
-
-def _of_each(name: str, says: str, label: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, says, labels=(*LABELS, label))
-
-
-def _histogram(name: str, says: str) -> HistogramMetricFamily:
-    return HistogramMetricFamily(name, says, labels=LABELS)
 
 
 def _buckets(counted: Mapping[int, int], bounds: Iterable[int]) -> list[tuple[str, float]]:

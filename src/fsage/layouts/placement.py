@@ -34,10 +34,11 @@ class Extents(NamedTuple):
 
 def classes(free_extents: Json) -> list[Extents]:
     """The free extents of a store, the largest first."""
-    extents = [
-        Extents(bucket["from_bytes"], bucket["extents"], bucket["bytes"]) for bucket in free_extents["histogram"]
-    ]
-    return [bucket for bucket in reversed(extents) if bucket.number]
+    found = []
+    for bucket in reversed(free_extents["histogram"]):
+        if bucket["extents"]:
+            found.append(Extents(bucket["from_bytes"], bucket["extents"], bucket["bytes"]))
+    return found
 
 
 class Placement(ABC):
@@ -132,10 +133,9 @@ class NearestFirst(Placement):
     def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
         buckets = _held(min(self.request_bytes, 1 << (size_bytes - 1).bit_length()), free)
         within = min(size_bytes, buckets.used)
+        rest = 0.0
         if within < size_bytes:
             rest = FEWEST.pieces(size_bytes - within, buckets.smaller)[0]
-        else:
-            rest = 0.0
         if not within or within <= self.request_bytes:
             return rest + bool(within), rest + bool(within)
         at_most = min(float(buckets.number), 1 + within / _median(free[: len(free) - len(buckets.smaller)]))

@@ -168,10 +168,7 @@ def _read(text: Text, counting: Counting) -> Store:
     failed = next((line for line in first if FAILED.match(line)), None)
     if failed:
         raise NotThisText(f"the program failed, and says {shown(failed.strip())!r}")
-    if first:
-        begins = f"begins with {shown(first[0])!r}"
-    else:
-        begins = "is empty"
+    begins = f"begins with {shown(first[0])!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}, which no program writes whose text is read. These are dumpe2fs, e2freefrag, filefrag, xfs_bmap, "
         "`xfs_io -c fsmap`, freesp and frag of xfs_db, mb_groups, lfs df and bluestore (docs/background/replica.md)"

@@ -66,8 +66,7 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
     blocks = chain([first], blocks)
     if b"\n" not in first.rstrip():  # it is one line
         first = b"".join(islice(blocks, LINE_BYTES // BLOCK_BYTES))
-        is_escaped = b"\\n" in first
-        if is_escaped:
+        if b"\\n" in first:
             first = _replaced(first, ESCAPES).strip(b'" \n') + b"\n"
         else:
             first = first.replace(b"\r", b"\n")
@@ -115,10 +114,7 @@ def _all_begin(lines: list[bytes], prefix: re.Pattern[bytes]) -> bool:
     matches = [match for match in map(prefix.match, lines) if match]
     if len(matches) < len(lines):
         return False
-    if prefix.groups:
-        numbers = [int(match[1]) for match in matches]
-    else:
-        numbers = [1]
+    numbers = [int(match[1]) for match in matches] if prefix.groups else [1]
     return numbers[0] > 0 and all(0 < after - number < 3 for number, after in zip(numbers, numbers[1:]))
 
 
@@ -203,10 +199,7 @@ class Text:
 
     def _counted(self, block: bytes) -> bytes:
         self._bytes += len(block)
-        if len(block) > TAIL_BYTES:
-            self.tail = block
-        else:
-            self.tail = (self.tail + block)[-TAIL_BYTES:]
+        self.tail = block if len(block) > TAIL_BYTES else (self.tail + block)[-TAIL_BYTES:]
         if self._bytes > MOST_BYTES:
             raise NotThisText(f"it is longer than {MOST_BYTES >> 30} GiB, the most that is read")
         return block

@@ -187,10 +187,7 @@ def _stop_if(given: Json) -> Json:
 
 def device_model(given: object, where: str = "fsage_target.device_model") -> dict[str, object]:
     """The key `device_model`, complete. Raises Refusal."""
-    if isinstance(given, dict):
-        kind = given.get("kind", device.USUAL)
-    else:
-        kind = given
+    kind = given.get("kind", device.USUAL) if isinstance(given, dict) else given
     if not isinstance(given, dict) or kind not in device.declarable():
         raise Refusal(
             f"{where}.kind is {kind!r}: allowed are {', '.join(device.declarable())}, or no {where.rpartition('.')[2]}"
@@ -200,10 +197,9 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> dic
     model = {"kind": kind, **of_kind.defaults, **given}
     for key, usual_value in of_kind.defaults.items():
         if isinstance(usual_value, (int, float)) and not (key in of_kind.may_be_zero and model[key] == 0):
-            if key in of_kind.may_be_negative and _number(model[key]):
-                size = abs(model[key])
-            else:
-                size = model[key]
+            size = model[key]
+            if key in of_kind.may_be_negative and _number(size):
+                size = abs(size)
             positive(f"{where}.{key}", size, whole=isinstance(usual_value, int))
     why = of_kind(model).why_wrong()
     if why:
@@ -215,8 +211,7 @@ def path(key: str, value: object) -> str:
     """A declared path as it is used: from / on, nothing in it that could lead, or read, otherwise than it looks."""
     allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
     if not isinstance(value, str) or not value or len(value) > LONGEST_PATH or not value.isprintable():
-        shown = ascii(value)
-        raise Refusal(f"{key} is {shown if len(shown) <= 100 else shown[:100] + '...'}: {allowed}")
+        raise Refusal(f"{key} is {shown(value)}: {allowed}")
     whole = os.path.expanduser(value)
     if not whole.startswith("/") or ".." in whole.split("/"):
         raise Refusal(f"{key} is {value!r}: {allowed}")

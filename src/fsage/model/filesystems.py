@@ -166,11 +166,9 @@ def takes(spec: Spec) -> Takes:
     """What a sparse target as declared takes."""
     size_bytes = int(spec["size_gib"] * GIB)
     tasks = max(1, int(spec["scale"]["tasks"]))
-    usual = min(USUAL_CELL_BYTES, int(size_bytes * SHARE_OF_SIZE))
+    cell_bytes = min(USUAL_CELL_BYTES, int(size_bytes * SHARE_OF_SIZE))
     if spec["amount_mib"]:
         cell_bytes = spec["amount_mib"] * tasks * MIB
-    else:
-        cell_bytes = usual
     system = named(spec["filesystem"])
     metadata_bytes = system.metadata_bytes(size_bytes)
     if spec["geometry"] and system.takes_blocks:

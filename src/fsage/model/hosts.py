@@ -169,10 +169,7 @@ def skews(name: str, time_there: float, asked_at: float, heard_at: float) -> lis
     behind_s = asked_at - time_there
     if max(ahead_s, behind_s) <= SKEW_S:
         return []
-    if ahead_s > 0:
-        by = f"{ahead_s:.0f} s ahead of"
-    else:
-        by = f"{behind_s:.0f} s behind"
+    by = f"{ahead_s:.0f} s ahead of" if ahead_s > 0 else f"{behind_s:.0f} s behind"
     return [
         f"the clock of {name} is {by} {os.uname().nodename}'s (at most {SKEW_S:g} s): synchronise it, or leases and "
         "records disagree about what came first"

@@ -39,7 +39,8 @@ def stricter(*of_many: Limits) -> Limits:
     """
     strict: Json = {}
     for key in Limits.__annotations__:
-        values = [cast(Json, limits)[key] for limits in of_many if cast(Json, limits)[key] is not None]
+        given = [cast(Json, limits)[key] for limits in of_many]
+        values = [value for value in given if value is not None]
         strict[key] = min(values, default=None)
         if key == "hours" and values:
             strict[key] = AND.join(dict.fromkeys(AND.join(values).split(AND)))
@@ -95,9 +96,11 @@ def why_not_kept(limits: Limits, phase: Phase) -> str | None:
     """Why a phase cannot be kept to the limits of bandwidth and operations; None where it can, or need not be."""
     if not of_rate(limits) or ("fio" in phase["argv"] and not phase.get("io_groups")):
         return None
+    argv = phase["argv"]  # a launcher or a container may stand before the program
+    tool = next((word for word in argv if word in ("ior", "mdtest")), Path(argv[0]).name)
     return (
-        f"limits has bandwidth_mib_s or operations_s, and {_tool(phase)} of phase {phase['name']} cannot be kept to "
-        "it: only fio can (tool: fio, where the workload has that)"
+        f"limits has bandwidth_mib_s or operations_s, and {tool} of phase {phase['name']} cannot be kept to it: only "
+        "fio can (tool: fio, where the workload has that)"
     )
 
 
@@ -105,14 +108,12 @@ def kept_to(limits: Limits, phase: Phase, clients: int) -> Phase:
     """A phase of fio that keeps to its share of bandwidth and operations; any other as it is (`why_not_kept`)."""
     if not of_rate(limits):
         return phase
-    bandwidth_mib_s = limits["bandwidth_mib_s"]
-    operations_s = limits["operations_s"]
     argv = phase["argv"]
     jobs = phase.get("jobs", {})
     options = [*argv, *(f"--{line}" for job in jobs.values() for line in job.splitlines())]
     share = clients * int(_option(options, "numjobs", "1"))
-    bytes_s = (bandwidth_mib_s or math.inf) * MIB / share
-    operations = (operations_s or math.inf) / share
+    bytes_s = (limits["bandwidth_mib_s"] or math.inf) * MIB / share
+    operations = (limits["operations_s"] or math.inf) / share
     if operations * _bytes(_option(options, "bs", "4k")) < bytes_s:  # fio takes one of the two
         word = f"rate_iops={max(1, int(operations))}"
     else:
@@ -183,10 +184,7 @@ def forecast(limits: Limits, needs_s: float, written_bytes: int, now: float) -> 
     hours = limits["hours"]
     most_gib = limits["gib_a_day"]
     if hours and (left_s := closes_in_s(hours, now)) <= needs_s:
-        if left_s:
-            until = f"{left_s / 3600:.1f} hours are left of them"
-        else:
-            until = "nothing begins before"
+        until = f"{left_s / 3600:.1f} hours are left of them" if left_s else "nothing begins before"
         sentences.append(f"it takes {needs_s / 3600:.1f} hours, and limits.hours is {hours}: {until}; {RESUMES}")
     if most_gib is not None and written_bytes > most_gib * GIB:
         days = math.ceil(written_bytes / (most_gib * GIB))
@@ -194,11 +192,6 @@ def forecast(limits: Limits, needs_s: float, written_bytes: int, now: float) -> 
             f"it writes {written_bytes / GIB:.1f} GiB, and limits.gib_a_day is {most_gib:g}: {days} days; {RESUMES}"
         )
     return sentences
-
-
-def _tool(phase: Phase) -> str:
-    """The program that a phase runs, which a launcher or a container may stand before."""
-    return next((word for word in phase["argv"] if word in ("ior", "mdtest")), Path(phase["argv"][0]).name)
 
 
 def _option(words: Sequence[str], name: str, usual: str) -> str:

@@ -129,7 +129,7 @@ def evicted(before: JsonView, after: JsonView) -> list[str]:
     """By which targets the client was evicted between two looks of a host: 'lustre-OST0000'."""
     names = [name for name, states in _new_states(before, after) if EVICTED in states]
     if not names and not after.get("connections"):  # who may not read connections sees it in the kernel's log
-        names = [match[1] for line in _lines(after) if (match := re.search(r"was evicted by (\S+?);", line))]
+        names = re.findall(r"was evicted by (\S+?);", "\n".join(_lines(after)))
     return sorted(set(map(_plain, names)))
 
 
@@ -153,20 +153,22 @@ def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
             yield f"{device} ended none of its requests for {stalled_s:.0f} s"
     for mount, count in _rises(before, after, "nfs", "timeouts"):
         again = _rise(before, after, "nfs", mount, "transmissions") - _rise(before, after, "nfs", mount, "operations")
-        parts = [
-            f"{number} {what}" for number, what in ((again, "were sent again"), (count, "timed out")) if number > 0
-        ]
+        parts = [f"{again} were sent again"] if again > 0 else []
+        if count > 0:
+            parts.append(f"{count} timed out")
         if parts:
             yield f"of the requests to NFS at {mount}, {' and '.join(parts)}"
         connects = _rise(before, after, "nfs", mount, "connects")
         if connects:
             yield f"NFS at {mount} connected to its server anew ({connects} times)"
-    sent, again = (after.get("network", {}).get(key, 0) - before.get("network", {}).get(key, 0) for key in _SEGMENTS)
+    sent, again = (
+        after.get("network", {}).get(key, 0) - before.get("network", {}).get(key, 0)
+        for key in ("sent", "retransmitted")
+    )
     if again >= LEAST_SEGMENTS and again > RETRANSMITTED * sent:
         yield f"{again} of {sent} segments of TCP were sent again"
-    for counter, count in (
-        (name, value - before.get("lnet", {}).get(name, 0)) for name, value in after.get("lnet", {}).items()
-    ):
+    for counter, value in after.get("lnet", {}).items():
+        count = value - before.get("lnet", {}).get(counter, 0)
         if count > 0:
             yield f"LNet counted {counter} {count} times"
     lines = _lines(after)
@@ -175,9 +177,6 @@ def _suspicious(before: JsonView, after: JsonView) -> Iterator[str]:
         yield f"its kernel says: {' | '.join(lines[:SHOWN])}" + (f" (and {more} more lines)" if more > 0 else "")
     if after.get("kernel", {}).get("lost"):
         yield "its kernel overwrote part of its log before it was read"
-
-
-_SEGMENTS = ("sent", "retransmitted")
 
 
 def _lines(after: JsonView) -> list[str]:
@@ -192,11 +191,10 @@ def _new_states(before: JsonView, after: JsonView) -> Iterator[tuple[str, list[s
     for name, connection in after.get("connections", {}).items():
         then = before.get("connections", {}).get(name, {}).get("history", [])
         now = connection.get("history", [])
-        known = next((count for count in range(min(len(then), len(now)), 0, -1) if then[-count:] == now[:count]), 0)
-        if known:
-            new = now[known:]
-        else:
-            new = [entry for entry in now if entry[0] >= int(before.get("time", 0))]
+        new = [entry for entry in now if entry[0] >= int(before.get("time", 0))]
+        for known in range(1, min(len(then), len(now)) + 1):
+            if then[-known:] == now[:known]:
+                new = now[known:]
         yield name, [str(state) for _, state in new]
 
 

@@ -84,9 +84,12 @@ class Step(ABC):
 
     def to_json(self) -> dict[str, object]:
         """The step as it stands in a request, a token and a record."""
-        written = {field.name: to_json(getattr(self, field.name)) for field in fields(self)}
-        absent = {field.name for field in fields(self) if field.default is None and written[field.name] is None}
-        return {"kind": self.kind, **{name: value for name, value in written.items() if name not in absent}}
+        written: dict[str, object] = {"kind": self.kind}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None or field.default is not None:
+                written[field.name] = to_json(value)
+        return written
 
     @classmethod
     def from_json(cls, value: object, where: str) -> Step:
@@ -95,8 +98,7 @@ class Step(ABC):
 
     def on_target(self, scale_file_size: float, seed: int) -> Step:
         """The step for a target that scales file sizes, with `seed` where it names none."""
-        without = getattr(self, "seed", seed) is None
-        if without:
+        if getattr(self, "seed", seed) is None:
             return replace(self, **{"seed": seed})
         return self
 
@@ -184,10 +186,7 @@ def step_type(kind: str) -> type[Step]:
 
 def read(value: Any, where: str = "step") -> Step:
     """A step as it stands in a request or a token. Raises Unacceptable naming the field and what is wanted."""
-    if isinstance(value, dict):
-        kind = value.get("kind")
-    else:
-        kind = value
+    kind = value.get("kind") if isinstance(value, dict) else value
     if not isinstance(kind, str) or kind not in kinds():
         raise Unacceptable(f"{where}.kind is {shown(kind)}: one of {', '.join(kinds())} is wanted")
     step = read_block(step_type(kind), {key: entry for key, entry in value.items() if key != "kind"}, where)

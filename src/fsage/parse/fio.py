@@ -190,10 +190,7 @@ def _transfer(parts: list[Json]) -> FioTransfer | None:
     if seconds <= 0:
         raise BadOutput(f"fio moved {moved_bytes} bytes in less than 1 ms, the step of its clock")
     for part in parts:
-        if "bw_bytes" in part:
-            bytes_s = int(part["bw_bytes"])
-        else:
-            bytes_s = KIB * int(part["bw"])
+        bytes_s = int(part["bw_bytes"]) if "bw_bytes" in part else KIB * int(part["bw"])
         amount = bytes_s * int(part["runtime"]) / 1000
         if abs(amount - int(part["io_bytes"])) > ROUNDING * amount + bytes_s / 1000 + KIB:
             raise BadOutput(

@@ -183,11 +183,10 @@ def unknown_value(value: object, values: Iterable[str]) -> str:
 
 def show(value: object) -> str:
     """Return a value as it stands in YAML, shortened."""
+    text = "null" if value is None else repr(value)
     if isinstance(value, bool):
-        text = str(value).lower()
-    else:
-        text = "null" if value is None else repr(value)
-    if isinstance(value, datetime.date):  # YAML makes one of 2026-11-25
+        text = text.lower()
+    elif isinstance(value, datetime.date):  # YAML makes one of 2026-11-25
         text = f"the date {value}"
     if len(text) <= 60:
         return text

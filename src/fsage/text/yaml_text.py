@@ -59,10 +59,7 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     opened = error.context_mark
     if opened and opened.line >= len(lines):  # the mark of what is opened last may be behind the end
         opened = None
-    if opened:
-        begun = lines[opened.line].strip()
-    else:
-        begun = "\n".join(lines).strip().rpartition("\n")[2]
+    begun = lines[opened.line].strip() if opened else "\n".join(lines).strip().rpartition("\n")[2]
     if error.context and "end of stream" in problem:
         return _problem(f"the quote that begins here is not closed: {begun!r}", opened)
     if "another document" in problem:
@@ -71,7 +68,8 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
         return _problem(f"a bracket is not closed: {begun!r}", opened)
     if not mark or mark.line >= len(lines):
         return error
-    line, before = lines[mark.line], lines[mark.line][: mark.column]
+    line = lines[mark.line]
+    before = line[: mark.column]
     for number, text_line in enumerate(lines[: mark.line + 1], 1):
         strange = re.match(r" *(?![ \t])(\s)\s*\S", text_line)
         if strange:
@@ -95,7 +93,8 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     open_quotes = [number for number, text in above if re.search(r""":\s+(["'])(?!.*\1)""", text)]
     if open_quotes:
         return _problem(f"the quote that begins in line {open_quotes[0]} is not closed there", mark)
-    depth, last_depth = (len(text_line) - len(text_line.lstrip(" ")) for text_line in (line, last))
+    depth = len(line) - len(line.lstrip(" "))
+    last_depth = len(last) - len(last.lstrip(" "))
     if "mapping values" in problem and not re.search(r":(\s|$)", last):
         return _problem(f"line {number} has no value: write it as KEY: VALUE, with a blank after the colon", mark)
     if depth > last_depth:
@@ -111,10 +110,7 @@ def explain(error: yaml.YAMLError) -> str:
     """What is wrong, in one line, with its place where that is known."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark
-        if mark:
-            where = f"line {mark.line + 1}, column {mark.column + 1}: "
-        else:
-            where = ""
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         return f"{where}{error.problem}"
     return f"not YAML: {' '.join(str(error).split())}"
 

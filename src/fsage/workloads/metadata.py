@@ -71,7 +71,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             f"files_per_task: {params.files_per_task} for {shared.tasks(claim)} tasks are {files} files, "
             f"the empty target has room for {free}"
         )
-    if params.tool == "auto" and shared.tasks(claim) == 1 and device.Model.of_claim(claim).in_guests:
+    in_guest = device.Model.of_claim(claim).in_guests
+    if params.tool == "auto" and shared.tasks(claim) == 1 and in_guest:
         tool = "names"
     else:
         tool = shared.choose_tool(params.tool, "mdtest", claim)

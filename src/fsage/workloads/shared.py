@@ -109,11 +109,10 @@ def choose_tool(requested: str, mpi_tool: str, claim: Claim) -> str:
     """
     installed = [name for name, version in claim["tools"].items() if version]
     needs = {mpi_tool: {mpi_tool, MPI_PROGRAM[launcher(claim)]}, "fio": {"fio"}}
-    if needs[mpi_tool] <= set(installed) and not limits.of_rate(claim.get("limits")):
-        usual = mpi_tool
-    else:
-        usual = "fio"
-    tool = usual if requested == "auto" else requested
+    tool = requested
+    if requested == "auto":
+        is_there = needs[mpi_tool] <= set(installed) and not limits.of_rate(claim.get("limits"))
+        tool = mpi_tool if is_there else "fio"
     missing = sorted(needs[tool].difference(installed))
     if missing:
         raise ValueError(
@@ -176,15 +175,13 @@ class Placed(NamedTuple):
 def launched(argv: Sequence[str]) -> Placed:
     """What a command of `mpirun` starts, and where."""
     given = dict(word.split("=", 1) for word in argv if word.startswith(("--ntasks=", "--nodes=")))
+    nodes = int(given.get("--nodes", 1))
     if argv[0] == "srun":
         tasks = int(given["--ntasks"])
-        nodes = int(given.get("--nodes", 1))
     else:
-        named = next((option for option in ("--host", "-hosts") if option in argv), None)
-        if named:
-            nodes = len(argv[argv.index(named) + 1].split(","))
-        else:
-            nodes = 1
+        for option in ("--host", "-hosts"):
+            if option in argv:
+                nodes = len(argv[argv.index(option) + 1].split(","))
         tasks = int(argv[argv.index("-np") + 1])
     return Placed(tasks, nodes, tasks // nodes)
 
