@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 from records import CONFIG
 from small_filesystems import MIB, small
 from test_requests import claim_of
+from typer.testing import CliRunner
 
+from fsage.cli import app
+from fsage.commands.common import Where
 from fsage.evidence import Free, read_free, save_free
 from fsage.host.system import mounting, space
 from fsage.host.targets.opening import open_target
@@ -39,6 +42,13 @@ from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
 root = pytest.mark.root
+
+
+def where(inventory: Path, folder: Path) -> Where:
+    """What a command finds in its context: results in a folder, and the target of an inventory."""
+    return Where(inventory.name, inventory.parent, folder, CONFIG)
+
+
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
 
 
@@ -46,19 +56,19 @@ EVIDENCE = Path(__file__).parent / "data" / "evidence"
 def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_path, source):
     given = tmp_path / source
     shutil.copy(EVIDENCE / "dumpe2fs.txt", given)
-    study, said = age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")
+    study, said = age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, None)
     name = source.split(".")[0]
     assert f"{name}: 9.0% full" in said[0] and said[1].startswith(f"{name}_2: ")
     made = load_study(tmp_path / "age" / study / f"{study}.yaml")
     assert made.states.structures == 2 and len(made.states.layouts) == 2 and len(made.headline) == 2
     assert all((tmp_path / "age" / study / "layouts" / layout).is_file() for layout in made.states.layouts)
-    (first,) = (age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, tmp_path / "no claim")[:1],)
+    (first,) = (age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, None)[:1],)
     assert first == (study,), "wherever and by whichever process it is read"
     packed = (tmp_path / "age" / study / "layouts" / f"{name}.gz").read_bytes()
     assert packed[3] == 0, "no name of a file in gzip's header"
-    assert age.prepare([str(given)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim")[0] != study
+    assert age.prepare([str(given)], CONFIG, tmp_path / "age", 2, None)[0] != study
     with pytest.raises(ValueError, match=r"no text|begins with"):
-        age.prepare([str(EVIDENCE / "README.md")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+        age.prepare([str(EVIDENCE / "README.md")], CONFIG, tmp_path / "age", 1, None)
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=40), st.integers(1, 99))
@@ -86,14 +96,14 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     given, folder = tmp_path / "ost1.gz", tmp_path / "age"
     shutil.copy(CONFIG / "layouts" / "example.gz", given)
     what_if = age.WhatIf(at=(80, 90), deleted=(10,))
-    study, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", what_if)
+    study, _ = age.prepare([str(given)], CONFIG, folder, 1, None, what_if)
     made = load_study(folder / study / f"{study}.yaml")
     names = ["ost1", "ost1_at_80", "ost1_at_90", "ost1_deleted_10"]
     assert [one.split(".")[0] for one in made.states.layouts] == names and len(made.headline) == 4
     full = [read_free(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
     assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
-    assert study != age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim")[0]
-    best, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(defragmented=True))
+    assert study != age.prepare([str(given)], CONFIG, folder, 1, None)[0]
+    best, _ = age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(defragmented=True))
     lines = load_study(folder / best / f"{best}.yaml").headline
     assert [(one.state, one.against) for one in lines] == [
         ("ost1.copied", "ost1.joined"),
@@ -101,13 +111,13 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
         ("ost1.joined", "empty"),
     ]
     # Of two rates a pair, the least p is 2 / C(2n, n); times as many tests at most 0.05.
-    many = age.prepare(24 * [str(given)], CONFIG, folder, 1, tmp_path / "no")[0]
+    many = age.prepare(24 * [str(given)], CONFIG, folder, 1, None)[0]
     assert [designed(folder, name) for name in (best, many)] == [(1, 5, 5), (1, 7, 7)]
-    sampled, _ = age.prepare([str(given)], CONFIG, folder, 3, tmp_path / "no claim")
-    full, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(at=(97,)))
+    sampled, _ = age.prepare([str(given)], CONFIG, folder, 3, None)
+    full, _ = age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(at=(97,)))
     assert [designed(folder, name) for name in (sampled, full)] == [(3, 2, 2), (1, 1, 5)], "no room for five files"
     with pytest.raises(ValueError, match=r"ost1: --at 60: it is 70\.4% full: it can be filled further"):
-        age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", age.WhatIf(at=(60,)))
+        age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(at=(60,)))
     for text in ("10%,10%", "x", "100", "-5", "80,"):
         with pytest.raises(ValueError, match="percents below 100 are wanted"):
             percents(text, "--at")
@@ -126,8 +136,8 @@ def planned(tmp_path, percent):
     statfs = {"f_frsize": 4096, "f_bfree": 4_000_000, "f_bavail": 4_000_000 - 4096}
     results.write(tmp_path / "targets/local.json", {**claim_of("replica", "loop", 1), "statfs_empty": [statfs]})
     what_if, folder = age.WhatIf(at=(percent,)), tmp_path / "age"
-    study, _ = age.prepare([str(given)], CONFIG, folder, 1, tmp_path / "no claim", what_if)
-    return age.planned(study, folder, CONFIG.parent / "inventories/local", tmp_path)
+    study, _ = age.prepare([str(given)], CONFIG, folder, 1, None, what_if)
+    return age.planned(study, folder, where(CONFIG.parent / "inventories/local", tmp_path))
 
 
 def test_what_is_measured_fits_into_the_fullest_layout_alike_in_all_states(tmp_path):
@@ -184,7 +194,7 @@ def test_a_layout_without_room_for_a_sample_is_refused_with_both_numbers(tmp_pat
 def test_of_a_full_one_it_is_tried_what_can_still_be_had(tmp_path, free_mib, cells, more):
     head = Head(16 << 30, 4096, 128 * MIB, "ext4", "a test", None, None)
     (tmp_path / "full").write_bytes(b"".join(extents.written(head, [(1 << 30, (1 << 30) + free_mib * MIB)])))
-    study, said = age.prepare([str(tmp_path / "full")], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+    study, said = age.prepare([str(tmp_path / "full")], CONFIG, tmp_path / "age", 1, None)
     made = load_study(tmp_path / "age" / study / f"{study}.yaml")
     assert made.cells.workload == cells and [block.cells.workload for block in made.additional_cells] == more
     assert any("what can still be had is tried" in line for line in said) == (free_mib < 1474)
@@ -209,11 +219,11 @@ def larger_layout(place, **changes):
 @root
 def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_wanted(tmp_path):
     inventory = CONFIG.parent / "inventories" / "local"
-    base, folder = Base(load_target(inventory), inventory, tmp_path / "no claim"), tmp_path / "age"
+    base, folder = Base(load_target(inventory), inventory, None), tmp_path / "age"
 
     def prepared(*sources, samples=None):
-        study, said = age.prepare(sources, CONFIG, folder, samples, tmp_path / "no claim", base=base)
-        return age.planned(study, folder, inventory, tmp_path), " ".join(said[len(sources) :])
+        study, said = age.prepare(sources, CONFIG, folder, samples, None, base=base)
+        return age.planned(study, folder, where(inventory, tmp_path)), " ".join(said[len(sources) :])
 
     ost = larger_layout(tmp_path / "ost1")
     whole, said = prepared(ost)
@@ -273,8 +283,8 @@ def made_as(how, place):
 @pytest.mark.parametrize(("how", "why"), {**UNLIKE, **OF_ITS_OWN}.items())
 def test_what_no_copy_is_like_is_refused_when_it_is_read_and_what_needs_its_own_target_gets_it(tmp_path, how, why):
     image, needs_mount = made_as(how, tmp_path)
-    inventory, none, point = CONFIG.parent / "inventories" / "local", tmp_path / "no claim", tmp_path / "odd"
-    base = Base(load_target(inventory), inventory, none)
+    inventory, point = CONFIG.parent / "inventories" / "local", tmp_path / "odd"
+    base = Base(load_target(inventory), inventory, None)
     source = image
     if needs_mount:
         point.mkdir()
@@ -283,16 +293,16 @@ def test_what_no_copy_is_like_is_refused_when_it_is_read_and_what_needs_its_own_
     try:
         if how in UNLIKE:
             with pytest.raises(ValueError, match=re.escape(f"{source}: its age cannot be measured: {why}")):
-                age.prepare([str(source)], CONFIG, tmp_path / "age", None, none, base=base)
+                age.prepare([str(source)], CONFIG, tmp_path / "age", None, None, base=base)
             assert list((tmp_path / "age").iterdir()) == []
             looked = inspect(str(source), 0)
             assert "cannot be measured: " in " ".join(verdict.verdicts(looked)[0].sentences)
             return
-        study, said = age.prepare([str(source)], CONFIG, tmp_path / "age", None, none, base=base)
+        study, said = age.prepare([str(source)], CONFIG, tmp_path / "age", None, None, base=base)
     finally:
         if needs_mount:
             mounting.unmount(point)
-    target = age.planned(study, tmp_path / "age", inventory, tmp_path).target
+    target = age.planned(study, tmp_path / "age", where(inventory, tmp_path)).target
     assert f"laid whole on target {target.name}: a sparse" in " ".join(said) and target.name != "local"
     assert target.spec["filesystem"] == how.split()[0]
     assert why.items() <= (target.spec["geometry"] or {}).items()
@@ -308,26 +318,26 @@ def test_a_saved_text_of_such_a_file_system_is_refused_too(tmp_path, name):
     assert save_free(str(image), kept).head.filesystem == how.split()[0]
     for text in (dumped, kept):
         with pytest.raises(ValueError, match=re.escape(UNLIKE[how])):
-            age.prepare([str(text)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+            age.prepare([str(text)], CONFIG, tmp_path / "age", 1, None)
 
 
 def test_a_target_on_which_nothing_is_laid_is_refused_before_anything_is_read(tmp_path):
     for name, why in (("directory", "is of kind directory"), ("osts", "has 16 stores")):
         inventory = CONFIG.parent / "inventories" / name
-        base = Base(load_target(inventory), inventory, tmp_path / "no claim")
+        base = Base(load_target(inventory), inventory, None)
         with pytest.raises(ValueError, match=f"target {name} {why}.*`--target local`.*nothing was touched"):
-            age.prepare(["/dev/null"], CONFIG, tmp_path / "age", None, tmp_path / "no claim", base=base)
+            age.prepare(["/dev/null"], CONFIG, tmp_path / "age", None, None, base=base)
     inventory = CONFIG.parent / "inventories" / "local"
-    base = Base(load_target(inventory), inventory, tmp_path / "no claim")
+    base = Base(load_target(inventory), inventory, None)
     image, _ = made_as("xfs -f", tmp_path)
     with pytest.raises(ValueError, match=r"`--target large_xfs` has xfs\): --samples .*nothing was touched"):
-        age.prepare([str(image)], CONFIG, tmp_path / "age", 2, tmp_path / "no claim", base=base)
+        age.prepare([str(image)], CONFIG, tmp_path / "age", 2, None, base=base)
 
 
 @root
 def test_a_layout_smaller_than_the_target_is_laid_on_its_own_file_system_made_alike(tmp_path):
     inventory = CONFIG.parent / "inventories" / "local"
-    base, folder = Base(load_target(inventory), inventory, tmp_path / "no claim"), tmp_path / "age"
+    base, folder = Base(load_target(inventory), inventory, None), tmp_path / "age"
     blocks, group_blocks = (6 << 30) // 4096, 98304
     xfs = {"blocks": blocks, "block_bytes": 4096, "group_blocks": group_blocks}
     path = tmp_path / "grown"
@@ -335,8 +345,8 @@ def test_a_layout_smaller_than_the_target_is_laid_on_its_own_file_system_made_al
     def prepared(geometry, filesystem="xfs"):
         head = Head(6 << 30, 4096, 4096 * group_blocks, filesystem, "a test", None, geometry)
         path.write_bytes(b"".join(extents.written(head, [(1 << 30, 2 << 30)])))
-        study, said = age.prepare([str(path)], CONFIG, folder, None, tmp_path / "no claim", base=base)
-        return age.planned(study, folder, inventory, tmp_path).target, " ".join(said[1:])
+        study, said = age.prepare([str(path)], CONFIG, folder, None, None, base=base)
+        return age.planned(study, folder, where(inventory, tmp_path)).target, " ".join(said[1:])
 
     target, _ = prepared(xfs)
     declared = [target.spec[key] for key in ("filesystem", "size_gib", "sparse", "geometry")]
@@ -351,10 +361,12 @@ def test_a_layout_smaller_than_the_target_is_laid_on_its_own_file_system_made_al
 
 @pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])
 def test_age_refuses_the_claim_of_an_earlier_release_before_anything_is_read(tmp_path, claimed):
-    copy = tmp_path / "local.json"
-    copy.write_text(json.dumps(claimed))
-    with pytest.raises(ValueError, match=r"local\.json: the target's claim .*fsage release.*nothing was touched"):
-        age.prepare([str(EVIDENCE / "dumpe2fs.txt")], CONFIG, tmp_path / "age", 1, copy)
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets/local.json").write_text(json.dumps(claimed))
+    words = ["--results", str(tmp_path), "--target", "local", "age", str(EVIDENCE / "dumpe2fs.txt"), "--samples", "1"]
+    done = CliRunner().invoke(app, words)
+    why = str(done.exception)
+    assert re.search(r"local\.json: the target's claim .*fsage release.*nothing was touched", why), done.output
     assert not (tmp_path / "age").exists()
 
 
@@ -370,7 +382,7 @@ def test_a_source_that_is_written_to_while_it_is_read_is_told_so(tmp_path, monke
             return found
 
         monkeypatch.setattr(age, "save_free", and_write)
-        _, said = age.prepare([str(live.point)], CONFIG, tmp_path / "age", 1, tmp_path / "no claim")
+        _, said = age.prepare([str(live.point)], CONFIG, tmp_path / "age", 1, None)
     assert said[1] == "live: warning: it changed while it was read, so its layout is not of one moment"
     torn = [(5, 9), (7, 2)]
     monkeypatch.setattr(ext4, "of_mount", lambda *_: of_extents("ext4", "x", "g", Geometry(100, 1, 9), torn))

@@ -373,7 +373,7 @@ def test_what_a_text_of_sizes_says_is_true_of_each_draw(classes, data):
 def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
     """`fsage age freesp.txt`: the text itself is the layout, and each step draws from it with its own number."""
     text = EVIDENCE.parent / "trials" / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt"
-    study, said = age.prepare([str(text)], CONFIG, tmp_path / "age", None, tmp_path / "no claim")
+    study, said = age.prepare([str(text)], CONFIG, tmp_path / "age", None, None)
     assert "how full is not told, 75,606 free extents, by freesp" in said[0]
     assert "what it does not say is drawn 5 times, each a structure of its own" in said[1]
     made = load_study(tmp_path / "age" / study / f"{study}.yaml")
@@ -385,7 +385,7 @@ def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
     with pytest.raises(ValueError, match="freesp says nothing of where free extents lie"):
         save_free(str(text), tmp_path / "saved.gz")
     with pytest.raises(ValueError, match="--at and --delete need its free extents"):
-        age.prepare([str(text)], CONFIG, tmp_path / "age", None, tmp_path / "no claim", age.WhatIf(at=(90.0,)))
+        age.prepare([str(text)], CONFIG, tmp_path / "age", None, None, age.WhatIf(at=(90.0,)))
 
 
 def test_how_much_of_an_interval_is_of_the_draws():

@@ -70,20 +70,14 @@ that is.
 A command works with, beside `Where` of fsage.api.command:
 
 - `DeclaredTarget`: a target as its inventory declares it; `targets_in(folder)`: those of a folder of inventories;
-- `claim_of(copy)`: the copy of a target's claim, which `Where.claim_copy` names;
-- `load_plan(study, inventory, results)`: the plan of a study that a command wrote itself;
-- `fitting_amount(plan, claim)`: the claim with the amount that all states of the study have room for;
-- `quarantine(plan, chosen, statuses)`: have cells measured again;
 - `enough_units(family, most)`: how many units tell one difference of a family from chance.
 """
 
 from fsage.parse import BadOutput, check_end, is_launched
-from fsage.plan.plan import Plan, load_plan
+from fsage.plan.plan import Plan
 from fsage.plan.target import Target as DeclaredTarget
 from fsage.plan.target import targets_in
 from fsage.recipes import SizeInBlocks, State
-from fsage.records.store import claim_of, quarantine
-from fsage.run.request import fitting_amount
 from fsage.site.doctor import Check
 from fsage.statistics import enough as enough_units
 from fsage.study.study import StudyError

@@ -128,6 +128,7 @@ class Group(TyperGroup):
 
 
 if TYPE_CHECKING:
+    from fsage.model.claim import Claim
     from fsage.plan.plan import Plan
     from fsage.plan.pool import Pool
     from fsage.plan.target import Target
@@ -257,11 +258,27 @@ class Where:
 
         return load_target(self.inventory)
 
-    def claim_copy(self, target: Target) -> Path:
-        """Where the copy of a target's claim lies, once there is one."""
+    def claim(self, target: Target) -> Claim | None:
+        """The copy of a target's claim; None before there is one. Raises ValueError for another release's."""
         from fsage.plan.results import Results
+        from fsage.records.store import claim_of
 
-        return Results(self.results, target.name, "").claim
+        return claim_of(Results(self.results, target.name, "").claim)
+
+    @staticmethod
+    def amount_of(plan: Plan) -> Claim:
+        """The claim of a plan with the amount that all its states have room for. Raises StudyError for too little."""
+        from fsage.run.request import fitting_amount
+
+        assert plan.claim
+        return fitting_amount(plan, plan.claim)
+
+    @staticmethod
+    def set_aside(plan: Plan, statuses: set[str]) -> int:
+        """Have the cells of a plan that have one of these statuses measured again; how many they are."""
+        from fsage.records.store import quarantine
+
+        return quarantine(plan, lambda state, cell: True, statuses)
 
     def start(self, plan: Plan) -> NoReturn:
         """Measure what a plan has, in place of this process."""

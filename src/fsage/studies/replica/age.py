@@ -8,22 +8,16 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
+from fsage.api.command import Where
 from fsage.api.evidence import DRAWS, Free, save_free, write_free
 from fsage.api.model import MIB, Claim, Json, counted, in_words
-from fsage.api.study import (
-    DeclaredTarget,
-    Plan,
-    claim_of,
-    enough_units,
-    fitting_amount,
-    load_plan,
-    quarantine,
-)
+from fsage.api.study import DeclaredTarget, Plan, enough_units
 from fsage.layouts.extents import Head
 
 from . import whole
@@ -66,7 +60,7 @@ def prepare(
     studies: Path,
     folder: Path,
     samples: int | None,
-    claim_copy: Path,
+    claim: Claim | None,
     what_if: WhatIf = NOTHING_ELSE,
     base: Base | None = None,
 ) -> tuple[str, list[str]]:
@@ -84,7 +78,6 @@ def prepare(
             os.stat(source)  # what is not there is named before what the target lacks
     if base and (why := whole.why_none(base.target)):
         raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
-    claim = claim_of(claim_copy)
     block = yaml.safe_load((studies / f"{SHIPPED}.yaml").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
     wanted = samples
@@ -192,15 +185,15 @@ def _own_target(
     return target
 
 
-def planned(study: str, folder: Path, inventory: Path, results: Path) -> Plan:
+def planned(study: str, folder: Path, where: Where) -> Plan:
     """The plan of a study that was prepared. Raises StudyError."""
-    own = whole.inventory_of(folder / study, inventory)
-    return load_plan(folder / study / f"{study}.yaml", own, results)
+    own = whole.inventory_of(folder / study, where.inventory)
+    return replace(where, studies=folder / study, inventories=own.parent, target_name=own.name).plan(study)
 
 
 def measured_again(plan: Plan) -> list[str]:
     """Set the records of cells that failed aside, for who gives the command again wants them measured; what is said."""
-    moved = quarantine(plan, lambda state, cell: True, {"failed"})
+    moved = Where.set_aside(plan, {"failed"})
     if moved:
         return [f"{counted(moved, 'cell')} failed before, to be measured again"]
     return []
@@ -213,7 +206,7 @@ def amount_line(plan: Plan) -> list[str]:
     """
     if plan.claim is None:
         return []
-    claim = fitting_amount(plan, plan.claim)
+    claim = Where.amount_of(plan)
     if claim["amount_mib"] == plan.claim["amount_mib"]:
         return []
     return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]

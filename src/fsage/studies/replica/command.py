@@ -41,9 +41,9 @@ def age(
     if after not in ("", "defragment"):
         raise ValueError(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
-    base = Base(target, where.inventory, where.claim_copy(target))
-    study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim_copy, what_if, base)
-    plan = ages.planned(study, folder, where.inventory, where.results)
+    base = Base(target, where.inventory, where.claim(target))
+    study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim, what_if, base)
+    plan = ages.planned(study, folder, where)
     for line in (*sentences, measures_on(plan.target)):
         say(line)
     for line in ages.amount_line(plan):

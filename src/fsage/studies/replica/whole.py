@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.api.model import Device, filesystems, round_size
-from fsage.api.study import DeclaredTarget, claim_of, targets_in
+from fsage.api.model import Claim, Device, filesystems, round_size
+from fsage.api.study import DeclaredTarget, targets_in
 from fsage.layouts import geometry
 from fsage.layouts.extents import Head
 
@@ -30,11 +30,11 @@ RUN_BYTES = 512 << 20
 
 
 class Base(NamedTuple):
-    """The target at hand, from which another one has all that no layout says; its inventory and its claim's copy."""
+    """The target at hand, from which another one has all that no layout says; its inventory and its claim."""
 
     target: DeclaredTarget
     inventory: Path
-    claim_copy: Path
+    claim: Claim | None
 
 
 def larger(heads: Sequence[Head], base: Base) -> list[Head]:
@@ -45,9 +45,8 @@ def larger(heads: Sequence[Head], base: Base) -> list[Head]:
 
 def size_of(base: Base) -> float | None:
     """Size of the target at hand, bytes; None of a Lustre before it is claimed."""
-    claim = claim_of(base.claim_copy)
-    if claim:
-        return base.target.of_kind.laid_bytes(claim)
+    if base.claim:
+        return base.target.of_kind.laid_bytes(base.claim)
     if base.target.of_kind.own_stores:
         return base.target.spec["size_gib"] * GIB
     return None
@@ -107,8 +106,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> DeclaredTarget:
         raise ValueError(f"their text names {head.filesystem or 'no file system'}, which no target can have")
     if system.geometry and (why := geometry.why_not(system.geometry, head.geometry)):
         raise ValueError(why)
-    claim = claim_of(base.claim_copy)
-    usual_mib = base.target.spec["amount_mib"] or (claim["amount_mib"] if claim else USUAL_AMOUNT_MIB)
+    usual_mib = base.target.spec["amount_mib"] or (base.claim["amount_mib"] if base.claim else USUAL_AMOUNT_MIB)
     most_mib = int(min(head.device_bytes for head in heads) * SHARE_OF_SIZE) // STEP_BYTES * (STEP_BYTES >> 20)
     declared = {
         **{key: value for key, value in base.target.spec.items() if key != "name"},
