@@ -26,7 +26,7 @@ from local_targets import claimed as have_claimed
 from tiers import first_row_of
 
 from fsage.base.message import Unacceptable
-from fsage.host.__main__ import APPLY_STEP, VERBS
+from fsage.host.__main__ import APPLY_STEP, verbs
 from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets import claims
@@ -216,7 +216,7 @@ def test_a_step_without_a_request_says_how_to_make_one(role: str) -> None:
         for line in re.findall(r"^ +verb: (.+)$", text, re.M)
         for word in re.findall(r"\w+", line)
     }
-    asking = words & {*VERBS, APPLY_STEP} - action().WITHOUT
+    asking = words & {*verbs(), APPLY_STEP} - action().WITHOUT
     assert asking
     for verb in asking:
         with pytest.raises(Unacceptable, match=r"`fsage request STUDY STATE > request\.json`"):

@@ -20,12 +20,13 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.instruments import settings as settings_of
+from fsage.host.instruments.lustre import others
 from fsage.host.lustre import ldiskfs
 from fsage.host.lustre import preallocation as prealloc
 from fsage.host.system import files, settings
+from fsage.host.targets import preallocation as requested
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim
+from fsage.host.verbs import claim, preallocation
 from fsage.model.declaration import complete
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,7 +104,7 @@ def test_the_simulated_kernel_does_what_the_recorded_one_did() -> None:
 )
 def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
     with pytest.raises(Refusal, match=says):
-        ldiskfs.read({"table": table})
+        requested.read({"table": table})
 
 
 @pytest.mark.parametrize(
@@ -111,11 +112,11 @@ def test_every_trap_of_the_table_is_refused(table: Any, says: str) -> None:
 )
 def test_a_size_needs_its_unit_and_is_a_power_of_two(size: Any) -> None:
     with pytest.raises(Refusal, match="a power of two from 64KiB to 1GiB is wanted, with its unit, such as 4MiB"):
-        ldiskfs.read({"size": size})
+        requested.read({"size": size})
 
 
 def test_the_studys_tables_are_known_and_no_others() -> None:
-    tables = {size: ldiskfs.table_of(ldiskfs.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")}
+    tables = {size: ldiskfs.table_of(requested.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")}
     assert tables == {
         "1MiB": (32, 64, 128),
         "2M": (128, 256, 512),
@@ -125,19 +126,19 @@ def test_the_studys_tables_are_known_and_no_others() -> None:
     with pytest.raises(
         Refusal, match=r"16MiB, for which no table is known \(1MiB: 32 64 128.*give tune_prealloc_table"
     ):
-        ldiskfs.table_of(ldiskfs.read({"size": "16MiB"}))
+        ldiskfs.table_of(requested.read({"size": "16MiB"}))
     with pytest.raises(Refusal, match="give one"):
-        ldiskfs.read({"size": "4MiB", "table": "256"})
+        requested.read({"size": "4MiB", "table": "256"})
     for group in ("12abc", "-1", "01", True, 1.5):
         with pytest.raises(Refusal, match="the number of a block group"):
-            ldiskfs.read({"group": group})
-    assert ldiskfs.settings_in({"size": "", "table": [], "group": 0}) == {"group": 0}
+            requested.read({"group": group})
+    assert requested.settings_in({"size": "", "table": [], "group": 0}) == {"group": 0}
 
 
 @given(st.one_of(st.text("0123456789 ,\tx-MKa\n", max_size=40), st.lists(st.sampled_from([4, 16, 256, 512, 1024, 5]))))
 def test_whatever_is_taken_the_kernel_takes_as_it_stands(table: Any) -> None:
     try:
-        ask = ldiskfs.read({"table": table})
+        ask = requested.read({"table": table})
     except Refusal:
         return
     text = ldiskfs.table_words(ask.table or ())
@@ -258,12 +259,9 @@ def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(s
     ask("scratch", size="4MiB")
     ask("other", size="8MiB")
     assert server.tables() == ["256 512 1024 2048"] * 2
-    said = settings_of.of_server(complete(server.spec))
+    said = others.of_server(complete(server.spec))
     assert len(said) == 2 and "prealloc_table of" in said[0] and "is 256 512 1024 2048, was 4 8 16" in said[0]
-    assert (
-        "target scratch has not set it: target other of user" in said[0]
-        and settings_of.of_server(complete(other)) == []
-    )
+    assert "target scratch has not set it: target other of user" in said[0] and others.of_server(complete(other)) == []
     ask(first, state="restored")
     assert server.tables() == [SIZE_4M if first == "other" else "256 512 1024 2048"] * 2
     ask("other" if first == "scratch" else "scratch", state="restored")
@@ -374,7 +372,7 @@ def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path: Path, 
 
 
 def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, Any]:
-    return prealloc.prealloc(spec, {"prealloc": {"state": "set", **asked}}, check)
+    return preallocation.prealloc(spec, {"prealloc": {"state": "set", **asked}}, check)
 
 
 @pytest.mark.long

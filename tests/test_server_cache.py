@@ -13,8 +13,8 @@ import pytest
 from lustre_site import Site, lustre_target
 
 from fsage.base import Failure, Refusal
-from fsage.host.instruments import server_cache
 from fsage.host.instruments.instrument import Visit
+from fsage.host.instruments.lustre import server_cache
 from fsage.host.remote.remote_hosts import Hosts, Lost
 from fsage.host.system import settings
 from fsage.host.targets import lease

@@ -21,6 +21,7 @@ from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.device import seek
 from fsage.host.instruments import signs as looks
+from fsage.host.lustre import connections
 from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.layouts import machine
@@ -150,16 +151,16 @@ def test_errors_of_another_loop_device_or_after_a_shutdown_on_request_are_no_tro
 
 def test_a_directory_on_lustre_has_the_connections_of_that_file_system_looked_at() -> None:
     client = machine.Mount("0:1", "/", "/mnt/l", "lustre", "10.0.2.15@tcp:/scratch/project", "rw", "")
-    assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [client]) == {"scratch"}
+    assert connections._fsnames(complete({"name": "a", "kind": "directory"}), [client]) == {"scratch"}
     ost = client._replace(point="/mnt/ost0", source="/dev/vdc")
-    assert looks._fsnames(complete({"name": "a", "kind": "directory"}), [ost]) == set()
+    assert connections._fsnames(complete({"name": "a", "kind": "directory"}), [ost]) == set()
 
 
 def test_what_lustre_and_nfs_print_is_read() -> None:
     text = (DATA / "imports.txt").read_text()
-    (ost, connection), (mdt, _) = looks.connections(text).items()
-    assert looks.connections(text, ost.rpartition("-")[2]).keys() == {ost, mdt}
-    assert looks.connections(text, "ff00") == {}, "of another mount of it"
+    (ost, connection), (mdt, _) = connections.connections(text).items()
+    assert connections.connections(text, ost.rpartition("-")[2]).keys() == {ost, mdt}
+    assert connections.connections(text, "ff00") == {}, "of another mount of it"
     assert ost.startswith("lustre-OST0002-osc-ff") and mdt.startswith("lustre-MDT0000-mdc-ff")
     assert (
         connection["history"][-1][1] == connection["state"]

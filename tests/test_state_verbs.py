@@ -10,7 +10,6 @@ from local_targets import claimed
 from states import MIB, bring, fragment, populate
 
 from fsage.base import Refusal
-from fsage.host.lustre import preallocation
 from fsage.host.states import inspection, state
 from fsage.host.states.inspection import digest, fingerprint
 from fsage.host.structure import fillers
@@ -195,7 +194,7 @@ def test_a_directory_counts_its_files_blocks_and_not_its_file_systems(ready: dic
 
 def test_where_no_server_places_files_none_is_asked_of_its_preallocation(ready: dict[str, Any]) -> None:
     together = Interleave(1, 4, MIB, TOGETHER)
-    preallocation.verify_step(open_target(ready), together)
+    open_target(ready).osts.verify_preallocation(together)
 
 
 def test_each_file_is_in_the_fingerprint_and_in_the_digest(ready: dict[str, Any]) -> None:

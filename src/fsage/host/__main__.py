@@ -13,28 +13,24 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
 
 from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words, message, typed
 from fsage.base.message import shown
 from fsage.base.shell import find_administrators
 from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
-from fsage.host.instruments import cleanup, server_cache
-from fsage.host.lustre import preallocation, servers
-from fsage.host.lustre.format import format_osts
+from fsage.host.instruments import cleanup
 from fsage.host.states import state
 from fsage.host.system import commands, kernel, namespace, space
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
+from fsage.host.targets.kinds import Verb
 from fsage.host.targets.opening import claim_of, refuse_other_claim
-from fsage.host.verbs import checks, claim, tune
+from fsage.host.verbs import checks, claim, preallocation, tune
 from fsage.model import kinds, structure
 from fsage.model.declaration import complete, home_of
 from fsage.model.request import Request
 from fsage.model.target import Spec, usual
-
-Verb = Callable[[Json, Request, bool], Json]
 
 
 def hold(spec: Json, request: Request, check: bool) -> Json:
@@ -92,24 +88,26 @@ VERBS: dict[str, Verb] = {
     "release": claim.release,
     "hold": hold,
     "recover": tune.recover,
-    "server_cache_back": server_cache.server_cache_back,
     "diagnose": state.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
     "leave": claim.leave,
     "restore_tunables": tune.restore,
-    "prealloc_osts": preallocation.prealloc_osts,
     "prealloc": preallocation.prealloc,
     "scrub": state.scrub,
-    "osts": servers.inspect,
-    "format_osts": format_osts,
     "evidence": state.evidence,
     "measure": measure.measure_all,
     "bundle": observed.bundle,
     "acknowledge": observed.acknowledge,
 }
+"""Those of every target; a kind has `verbs` of its own."""
 QUESTION_BYTES = 128 * MIB
 APPLY_STEP = "apply_step"
+
+
+def verbs() -> dict[str, Verb]:
+    """What a host can be asked to do but for APPLY_STEP, by name."""
+    return {**VERBS, **{name: verb for kind in targets.every() for name, verb in kind.verbs.items()}}
 
 
 def of_one_host(spec: JsonView) -> bool:
@@ -150,7 +148,8 @@ def perform(verb: str, given: Json, request: Request, check: bool) -> Json:
     """The answer to a verb, by this process. Raises Refusal, Failure, OSError."""
     if verb == APPLY_STEP:
         return apply_step(given, request, check)
-    return VERBS[verb](given["target"], request, check)
+    act = VERBS.get(verb) or verbs()[verb]
+    return act(given["target"], request, check)
 
 
 UNANSWERED = (errno.EIO, errno.ESHUTDOWN, errno.ENOTCONN, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ESTALE)
@@ -174,8 +173,8 @@ def main(arguments: list[str]) -> int:
     find_administrators()
     check = "--check" in arguments
     verb = next((word for word in arguments if not word.startswith("-")), "")
-    if verb not in VERBS and verb != APPLY_STEP:
-        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*VERBS, APPLY_STEP])}"}))
+    if verb not in (*VERBS, APPLY_STEP) and verb not in verbs():  # not of all kinds, which takes time
+        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*verbs(), APPLY_STEP])}"}))
         return 2
     spec: Json = {}
     try:

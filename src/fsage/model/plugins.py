@@ -65,6 +65,7 @@ def _places(core: str, part: str) -> dict[str, str]:
     """Name -> module, of those in fsage's own package `core` and in the folder `part` of each study.
 
     A study that has a module in place of this folder has one: its NAME says how it is called, else as the study.
+    A package in `core` is a folder of such modules.
     """
     places: dict[str, str] = {}
     for study in having(part):
@@ -73,7 +74,8 @@ def _places(core: str, part: str) -> dict[str, str]:
         places |= {name: f"{package.__name__}.{name}" for name in names}
         if not names:
             places[getattr(package, "NAME", study)] = package.__name__
-    return places | {name: f"{core}.{name}" for name in _names(core)}
+    inside = pkgutil.walk_packages(importlib.import_module(core).__path__, f"{core}.")
+    return places | {each.name.rpartition(".")[2]: each.name for each in inside if not each.ispkg}
 
 
 def names(core: str, part: str) -> list[str]:

@@ -22,11 +22,10 @@ from typing import ClassVar, cast
 from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
 from fsage.host.instruments.looks import FILE_BYTES
-from fsage.host.lustre import servers as of_servers
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.system import commands, files, places
 from fsage.host.system.library import BOOT, packed, sent
-from fsage.host.targets import claims, directories
+from fsage.host.targets import claims, directories, kinds
 from fsage.host.targets.kinds import Servers
 from fsage.host.targets.target import OtherHost, Target
 from fsage.model.claim import utc_now
@@ -176,7 +175,8 @@ class Looks:
 
 def busy_there(host: OtherHost, osts: bool) -> Json:
     """How many processes ran, or waited for a device, in the last minute; what `osts` of this server have done."""
-    return {"load": os.getloadavg()[0], "requests": of_servers.requests_here(host.spec) if osts else {}}
+    requests = kinds.named(host.spec["kind"]).requests_here(host.spec) if osts else {}
+    return {"load": os.getloadavg()[0], "requests": requests}
 
 
 class Neighbours(Instrument):

@@ -16,26 +16,18 @@ from typing import ClassVar, cast
 
 from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.instruments.instrument import Instrument
-from fsage.host.lustre import lctl
-from fsage.host.lustre.clients import fsname_of, instance_of
 from fsage.host.remote.connection import Lost, answers_of
 from fsage.host.system import kernel, kernel_log
+from fsage.host.targets import kinds
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import machine
 from fsage.layouts.machine import Mount
-from fsage.model import declaration
 from fsage.model.request import Cell, Phase
-from fsage.model.signs import Connection, Look, Network, Nfs, evicted
+from fsage.model.signs import Look, Network, Nfs, evicted
 from fsage.model.target import Spec
 
 SNMP = Path("/proc/net/snmp")
 MOUNTSTATS = Path("/proc/self/mountstats")
-LNET_TROUBLE = re.compile(
-    r"^ +((?:resend|response_timeout|local_(?:timeout|error|dropped)|network_timeout"
-    r"|remote_(?:timeout|error|dropped)|drop)_count): (\d+)$",
-    re.MULTILINE,
-)
-WAITS = re.compile(r"^req_waittime +(\d+) samples \[\w+\] \d+ (\d+) (\d+) (\d+)", re.MULTILINE)
 OF_DISK = re.compile(r"\bloop\d+")
 SHUT_DOWN = re.compile(r"shut down requested|User initiated shutdown")  # of ext4 and XFS, by an ioctl of root's
 
@@ -166,15 +158,11 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
     if nfs:
         counted = nfs_counters(MOUNTSTATS.read_text())
         seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
-    for fsname in () if serves else _fsnames(spec, below):
-        try:
-            seen["connections"] = connections(lctl.imports(fsname), _instance(fsname, below))
-        except (OSError, Failure, Refusal) as why:
-            absent["connections"] = in_words(why)
-        try:
-            seen["lnet"] = lnet(lctl.network_counters())
-        except (OSError, Failure, Refusal) as why:
-            absent["lnet"] = in_words(why)
+    for name in () if serves else {spec["kind"], *(mount.type for mount in below)}:
+        of_kind = kinds.get(name)
+        more = of_kind.look(spec, below) if of_kind else {}
+        absent.update(more.pop("absent", {}))
+        seen.update(cast(Look, more))
     return seen
 
 
@@ -197,14 +185,6 @@ def _mounts(places: Sequence[Path]) -> list[Mount]:
     every = machine.mounts()
     above = [[mount for mount in every if Path(mount.point) in (place, *place.parents)] for place in places]
     return [max(reversed(found), key=lambda mount: len(mount.point)) for found in above if found]
-
-
-def _fsnames(spec: Spec, below: Sequence[Mount]) -> set[str]:
-    """The name of the Lustre file system that a target is on, a directory on it too; none for any other."""
-    declared = declaration.fsname_of(spec)
-    if declared:
-        return {declared}
-    return {name for mount in below if (name := fsname_of(mount))}
 
 
 def segments(snmp: str) -> Network:
@@ -239,49 +219,3 @@ def nfs_counters(mountstats: str) -> dict[str, Nfs]:
             now["transmissions"] += int(match[2])
             now["timeouts"] += int(match[3])
     return counted
-
-
-def _instance(fsname: str, below: Sequence[Mount]) -> str:
-    """What tells the target's mount of a file system from others on this host; empty where that is not known."""
-    for mount in below:
-        if fsname_of(mount) == fsname:
-            with contextlib.suppress(Failure):
-                return instance_of(Path(mount.point), fsname)
-    return ""
-
-
-def connections(text: str, of_mount: str = "") -> dict[str, Connection]:
-    """The connections of a client's mount in the output of `lctl get_param` (granted.imports)."""
-    seen: dict[str, Connection] = {}
-    for name, value in lctl.parse(text).items():
-        if lctl.OF_SERVER.search(name):
-            continue
-        _, device, parameter = name.split(".")
-        if not device.endswith(of_mount):
-            continue
-        connection = seen.setdefault(device, {"state": "unknown"})
-        if parameter == "import":
-            for key, pattern in _OF_IMPORT.items():
-                match = re.search(pattern, value)
-                if match:
-                    connection[key] = int(match[1])  # type: ignore[literal-required]  # all are of Connection
-        elif parameter == "state":
-            match = re.search(r"current_state: (\w+)", value)
-            if match:
-                connection["state"] = match[1]
-            connection["history"] = [[int(at), state] for at, state in re.findall(r"\[ (\d+), (\w+) \]", value)]
-        elif match := WAITS.search(value):
-            connection["waits"] = list(map(int, match.groups()))
-    return seen
-
-
-_OF_IMPORT = {
-    "generation": r"\bgeneration: (\d+)",
-    "attempts": r"\bconnection_attempts: (\d+)",
-    "timeouts": r"\btimeouts: (\d+)",
-}
-
-
-def lnet(text: str) -> dict[str, int]:
-    """What LNet counted of trouble, in the output of `lnetctl stats show`."""
-    return {name: int(count) for name, count in LNET_TROUBLE.findall(text)}

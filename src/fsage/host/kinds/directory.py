@@ -6,14 +6,15 @@ import os
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from fsage.base import GIB, Json, Refusal
+from fsage.base import GIB, Json, JsonView, Refusal
 from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space
-from fsage.host.targets import directories
+from fsage.host.targets import directories, kinds
 from fsage.host.targets.budget import Free, Limits, Pace, Shared
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
+from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model import declaration
@@ -113,6 +114,11 @@ class Directory(Target, facts.Directory):
 
     def confirm(self, mount: Path) -> None:
         """Note on the target that it is claimed."""
+
+    def astray(self, tuning: JsonView) -> list[str]:
+        of_mount = kinds.get(machine.mount_of(self.mounts[0]).type)
+        sentences = of_mount.astray_on(self.spec, self.mounts[0], tuning) if of_mount else None
+        return super().astray(tuning) if sentences is None else sentences
 
     @classmethod
     def check_claimed(cls, spec: Spec, claim: Claim) -> None:

@@ -8,25 +8,31 @@ import shutil
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
-from fsage.base import MIB, Failure, Json, Refusal, in_words
+from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
+from fsage.host.instruments.lustre import others, server_cache
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import clients, lctl, servers, space, stripes
+from fsage.host.lustre import clients, connections, lctl, preallocation, servers, space, stripes
 from fsage.host.lustre import target as lustre
+from fsage.host.lustre.format import format_osts
 from fsage.host.remote import connection
 from fsage.host.system import files, privilege, settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Lacking, NoOsts, Servers
+from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.machine import Mount
 from fsage.layouts.store import Store
 from fsage.model import structure
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim
 from fsage.model.kinds import lustre as facts
 from fsage.model.kinds.lustre import LustreSpec, Striping, lustre_of
-from fsage.model.structure import Segment
+from fsage.model.request import Request
+from fsage.model.structure import Segment, Step
 from fsage.model.target import Spec
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
@@ -102,6 +108,24 @@ class LustreOsts(NoOsts):
         for place in stripes.cut(folder, segments, self.target.lustre):
             place.rmdir()
 
+    def moved(self, then: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+        return space.moved(then, now, self.tolerance_bytes)
+
+    def as_left(self, then: Mapping[str, int] | None) -> Wrong:
+        return nothing if then is None else space.as_left(then, self.tolerance_bytes)
+
+    def in_all(self, then: Mapping[str, int], more_bytes: int) -> Wrong:
+        return space.in_all(then, more_bytes, self.tolerance_bytes)
+
+    def preallocated(self, request: Request, earlier: Json) -> Json:
+        return preallocation.of_servers(self.target, request, earlier)
+
+    def verify_preallocation(self, step: Step) -> None:
+        preallocation.verify_step(self.target, step)
+
+    def untuned(self, servers: Servers, noted: JsonView | None) -> str | None:
+        return preallocation.unavailable_because(servers, noted)
+
     def verify_fillers(self) -> None:
         stripes.verify_fillers(self.target)
 
@@ -127,6 +151,12 @@ class Lustre(Directory, facts.Lustre):
     below = "lustre"
     threads = lustre.THREADS
     remote = servers.REMOTE
+    verbs: ClassVar = {
+        "prealloc_osts": preallocation.prealloc_osts,
+        "osts": servers.inspect,
+        "format_osts": format_osts,
+        "server_cache_back": server_cache.server_cache_back,
+    }
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
 
     def __init__(self, spec: Spec, claim: Claim) -> None:
@@ -219,6 +249,26 @@ class Lustre(Directory, facts.Lustre):
                 raise
             left = f"left {spec['directory']} as it is: {in_words(error)}. {why[0].upper()}{why[1:]}; delete it by hand"
             return [*proof, left]
+
+    @classmethod
+    def requests_here(cls, spec: Spec) -> dict[str, list[int]]:
+        return servers.requests_here(spec)
+
+    @classmethod
+    def look(cls, spec: Spec, below: Sequence[Mount]) -> Json:
+        return dict(connections.look(spec, below))
+
+    def astray(self, tuning: JsonView) -> list[str]:
+        return others.of_client(self.spec, self.mounts[0], self.lustre["fsname"], tuning)
+
+    @classmethod
+    def astray_on(cls, spec: Spec, place: Path, tuning: JsonView) -> list[str] | None:
+        fsname = clients.fsname_of(machine.mount_of(place))
+        return others.of_client(spec, place, fsname, tuning) if fsname else None
+
+    @classmethod
+    def astray_here(cls, spec: Spec) -> list[str]:
+        return others.of_server(spec)
 
     @classmethod
     def version(cls) -> str | None:

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from fsage.base import Failure, Json, Refusal
 from fsage.host.device import below, capabilities, loops
-from fsage.host.lustre import preallocation
 from fsage.host.stores import copies, filesystems
 from fsage.host.stores.filesystem import FileSystem, Range
 from fsage.host.system import caches, kernel, mounting, places
-from fsage.host.targets import claims
+from fsage.host.targets import claims, preallocation
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.layouts import fiemap, machine

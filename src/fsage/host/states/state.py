@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from fsage.base import Failure, Json, JsonView, Refusal, typed
 from fsage.host import structure as making
 from fsage.host.instruments.instrument import Stopped, looked_on
-from fsage.host.lustre import preallocation, space
 from fsage.host.remote.connection import answers_of
 from fsage.host.remote.remote_hosts import Hosts, inventory_of, refuse_unfit
 from fsage.host.states.inspection import digest, fingerprint, inspect, layout, layout_record, remove_measured, settle
@@ -162,7 +161,7 @@ def _accounted(target: Target, now: Token) -> Wrong:
         return nothing
     caches.flush(target.mounts[0])
     ours = fingerprint(target)["held_bytes"]
-    return space.in_all(now.osts, ours - now.held_bytes, target.osts.tolerance_bytes)
+    return target.osts.in_all(now.osts, ours - now.held_bytes)
 
 
 def _accounts(target: Target) -> Json:
@@ -178,7 +177,7 @@ def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Re
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
-        preallocation.verify_step(target, step)
+        target.osts.verify_preallocation(step)
         room = target.room_below()
         wanted = step.writes_bytes(target.capacity_bytes)
         if room is not None and wanted > room:
@@ -292,7 +291,7 @@ def end(spec: JsonView, request: Request, step: Step) -> Result:
         now = claims.read_token(target.mounts[0])
         if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
-        preallocation.verify_step(target, step)
+        target.osts.verify_preallocation(step)
         before = now.done
         if before and step.continues(before[-1]):
             before = before[:-1]

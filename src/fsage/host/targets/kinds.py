@@ -11,21 +11,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from fsage.base import Json
+from fsage.base import Json, JsonView
 from fsage.host.system.settings import Holder
+from fsage.host.targets.budget import Wrong, nothing
+from fsage.layouts.machine import Mount
 from fsage.model import kinds as model
 from fsage.model import plugins
 from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.hosts import Asker, Host
 from fsage.model.request import Request
-from fsage.model.structure import Segment
+from fsage.model.structure import Segment, Step
 from fsage.model.target import Spec
 
 PACKAGE = "fsage.host.kinds"
 
 Result = Json
 """The answer of a verb: changed, msg, and more."""
+Verb = Callable[[Json, Request, bool], Json]
+"""Does what a host is asked for: with the declaration, the request, and whether it only checks."""
 Remote = Callable[..., Json]
 """What a host agent calls: with a fsage.host.targets.target.OtherHost, and what the launcher gave by name."""
 
@@ -49,6 +53,8 @@ class Kind(model.Kind):
 
     remote: ClassVar[Mapping[str, Remote]] = {}
     """What this kind needs on other hosts, by name."""
+    verbs: ClassVar[Mapping[str, Verb]] = {}
+    """What its servers can be asked to do, by name, for targets of other kinds too."""
 
     @classmethod
     @abstractmethod
@@ -121,6 +127,29 @@ class Kind(model.Kind):
         return None
 
     @classmethod
+    def requests_here(cls, spec: Spec) -> dict[str, list[int]]:
+        """How many reads and writes each OST of this server has done, and how long they took, in us. Raises Failure."""
+        return {}
+
+    @classmethod
+    def look(cls, spec: Spec, below: Sequence[Mount]) -> Json:
+        """What else a client's look at itself finds (fsage.host.instruments.signs); `below`: the target's mounts.
+
+        Asked of the kind of a target, and of one that has the name of what a mount is.
+        """
+        return {}
+
+    @classmethod
+    def astray_on(cls, spec: Spec, place: Path, tuning: JsonView) -> list[str] | None:
+        """Target.astray of a target in `place`, on a mount that this kind has the name of; None: it is no client's."""
+        return None
+
+    @classmethod
+    def astray_here(cls, spec: Spec) -> list[str]:
+        """A sentence for each setting of this server that others than the target have set."""
+        return []
+
+    @classmethod
     def version(cls) -> str | None:
         """The version of its file system's own client on this host; None: it has none."""
         return None
@@ -158,6 +187,11 @@ def named(name: Any) -> type[Kind]:
     """The kind of this name. Raises Refusal where there is none."""
     kind: type[Kind] = plugins.module(PACKAGE, "host", model.named(name).kind).TARGET
     return kind
+
+
+def get(name: object) -> type[Kind] | None:
+    """The kind of this name; None where there is none."""
+    return named(name) if model.get(name) else None
 
 
 def every() -> list[type[Kind]]:
@@ -219,6 +253,33 @@ class NoOsts:
         for each segment, which is only tried here. Raises Failure.
         """
         return
+
+    def moved(self, then: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+        """A sentence for each OST whose used bytes changed since `then`, by more than others may."""
+        return []
+
+    def as_left(self, then: Mapping[str, int] | None) -> Wrong:
+        """Finds OSTs whose used bytes changed since `then` (moved); None: that is not known."""
+        return nothing
+
+    def in_all(self, then: Mapping[str, int], more_bytes: int) -> Wrong:
+        """Finds that these OSTs together do not hold as much as `then` and `more_bytes`, within others' tolerance."""
+        return nothing
+
+    def preallocated(self, request: Request, earlier: Json) -> Json:
+        """What the servers answered when they were tuned for a request. `earlier`: what was noted before it.
+
+        Raises Refusal.
+        """
+        return {}
+
+    def verify_preallocation(self, step: Step) -> None:
+        """Raise Refusal unless the servers preallocate as much as the step needs to lay out its files."""
+        return
+
+    def untuned(self, servers: Servers, noted: JsonView | None) -> str | None:
+        """Why the servers have another preallocation than was `noted`; None: the same, or none was set."""
+        return None
 
     def verify_fillers(self) -> None:
         """Raise Failure where files of the structure lie on other OSTs than declared."""

@@ -12,7 +12,7 @@ from typing import ClassVar, cast
 
 from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import lctl, space, stripes
+from fsage.host.lustre import lctl, ldiskfs, space, stripes
 from fsage.host.lustre.servers import Counted, between, stats
 from fsage.model.device import PLACES
 from fsage.model.kinds.lustre import lustre_of
@@ -26,7 +26,10 @@ class Osts(Instrument):
     """What cannot be had never disturbs what is measured: the reason is noted."""
 
     name = "osts"
-    remote: ClassVar = {"counters": lambda host: {"text": lctl.counters(lustre_of(host.spec)["fsname"])}}
+    remote: ClassVar = {
+        "counters": lambda host: {"text": lctl.counters(lustre_of(host.spec)["fsname"])},
+        "prealloc": lambda host: {"tables": ldiskfs.tables_of(host.spec)},
+    }
 
     def __init__(self, visit: Visit) -> None:
         super().__init__(visit)

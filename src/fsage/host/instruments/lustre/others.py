@@ -1,0 +1,98 @@
+"""Settings of Lustre on a host that a study does not name, and that are in force all the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fsage.base import JsonView
+from fsage.host.instruments.lustre import server_cache
+from fsage.host.lustre import clients, lctl, ldiskfs
+from fsage.host.lustre.lctl import TUNABLES, tunable
+from fsage.host.system import settings
+from fsage.host.system.settings import Holder
+from fsage.host.targets import claims, lease
+from fsage.model.declaration import home_of
+from fsage.model.target import Spec
+
+
+def of_client(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:
+    """A sentence for each setting of this client, for the mount of a place, that is not as a study's `tuning` says."""
+    holder: Holder = {**lease.holder_of(spec), "fsname": fsname}
+    wrong = []
+    if settings.notes(TUNABLES.name):
+        of_mount = f"-{clients.instance_of(place, fsname)}."
+        for name, entry in _others(TUNABLES.name, holder):
+            if of_mount in name and str(tuning.get(tunable(name))) != entry["set"][-1]["value"]:
+                wrong.append((name, entry, lctl.get(name).get(name)))
+    return [*_sentences(wrong, "the study does not name it"), *_not_as_named(spec, place, fsname, tuning)]
+
+
+def of_server(spec: Spec) -> list[str]:
+    """A sentence for each setting of this server's OSTs that others have set."""
+    holder = lease.holder_of(spec)
+    wrong = []
+    for name, entry in _others(ldiskfs.KIND, holder):
+        if not _holds(holder, entry):
+            wrong.append((name, entry, _text(Path(name))))
+    for name, entry in _others(server_cache.DATASETS.name, holder):
+        if not _holds(holder, entry):
+            wrong.append((name, entry, server_cache.DATASETS.read([name])[name]))
+    return _sentences(wrong, f"target {spec['name']} has not set it")
+
+
+def _not_as_named(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:
+    """What the study names, and is not set: somebody changed it since, or a mount is new."""
+    noted = claims.read_tunables(home_of(spec))
+    names = [name for name in sorted(tuning) if "unsupported" not in noted.get(name, {})]
+    if not names:
+        return []
+    values: dict[str, set[str]] = {}
+    for full, value in clients.tunables_now(place, fsname, *names).items():
+        values.setdefault(tunable(full), set()).add(value)
+    return [
+        f"{name} of {os.uname().nodename} is {' or '.join(sorted(values.get(name, {'not there'})))}, and the study "
+        f"names {tuning[name]}: tune_clients.yml sets it"
+        for name in names
+        if values.get(name) != {str(tuning[name])}
+    ]
+
+
+def _others(kind: str, holder: Holder) -> list[tuple[str, Any]]:
+    """What is noted of a kind on the holder's file system."""
+    noted = sorted(settings.notes(kind).items())
+    return [(name, entry) for name, entry in noted if entry["set"][-1]["fsname"] == holder["fsname"]]
+
+
+def _holds(holder: Holder, entry: JsonView) -> bool:
+    """Whether a holder wants the value that is in force."""
+    in_force = entry["set"][-1]["value"]
+    return any(settings.same(holder, other) and other["value"] == in_force for other in entry["set"])
+
+
+def _sentences(wrong: Iterable[tuple[str, Any, object]], why: str) -> list[str]:
+    """A sentence for each setting that still has the noted value: a new mount has Lustre's own again."""
+    in_force = [(name, entry) for name, entry, now in wrong if now != entry["first"]]
+    return [
+        f"{name} of {os.uname().nodename} is {_shown(entry['set'][-1]['value'])}, was {_shown(entry['first'])}, and "
+        f"{why}: {settings.described(entry['set'][-1])} noted it. It goes back when its run ends, or by its release"
+        for name, entry in in_force
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return str(value["value"])
+    return str(value)
+
+
+def _text(path: Path) -> object:
+    try:
+        text = path.read_text("ascii", "replace").strip()
+    except OSError as error:
+        return error  # who may not read it takes the note's word
+    if text.isdigit() and path.name != "prealloc_table":
+        return int(text)
+    return text
