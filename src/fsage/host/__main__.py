@@ -106,7 +106,7 @@ APPLY_STEP = "apply_step"
 
 
 def verbs() -> dict[str, Verb]:
-    """What a host can be asked to do but for APPLY_STEP, by name."""
+    """What a host can do but for APPLY_STEP, by name."""
     return {**VERBS, **{name: verb for kind in targets.every() for name, verb in kind.verbs.items()}}
 
 

@@ -29,7 +29,7 @@ PACKAGE = "fsage.host.kinds"
 Result = Json
 """The answer of a verb: changed, msg, and more."""
 Verb = Callable[[Json, Request, bool], Json]
-"""Does what a host is asked for: with the declaration, the request, and whether it only checks."""
+"""Does one thing on a host: with the declaration, the request, and whether it only checks."""
 Remote = Callable[..., Json]
 """What a host agent calls: with a fsage.host.targets.target.OtherHost, and what the launcher gave by name."""
 
@@ -54,7 +54,7 @@ class Kind(model.Kind):
     remote: ClassVar[Mapping[str, Remote]] = {}
     """What this kind needs on other hosts, by name."""
     verbs: ClassVar[Mapping[str, Verb]] = {}
-    """What its servers can be asked to do, by name, for targets of other kinds too."""
+    """What its servers can do besides, by name; they answer for targets of other kinds too."""
 
     @classmethod
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What tune_prealloc.yml is asked for: how much a file gets at a time; and what it noted of a target.
+"""What a call of tune_prealloc.yml requests: how much a file gets at a time; and what it noted of a target.
 
 All is checked before anything is written, because ldiskfs refuses hardly any text for the table. It reads `256,512` as
 256, and `1M` as one block. It reads `abc` as an empty table, which switches preallocation off.
