@@ -19,7 +19,7 @@ from fsage.analysis.groups import summarise
 from fsage.figures import Strips
 from fsage.figures.drawing import draw
 from fsage.recipes import expand
-from fsage.studies.iocontrol.report.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, against_fair, victim
+from fsage.studies.iocontrol.report.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, victim
 from fsage.studies.prealloc.report import aged, rows_of
 from fsage.study.files import load_study
 
@@ -256,7 +256,13 @@ def shared(
 ) -> Shared:
     rates = {name: rate for name, rate in (("1", group1), ("2", group2)) if rate is not None}
     bw_mib_s = {name: [0.995 * rate, rate, 1.005 * rate] for name, rate in rates.items()}
-    return Shared(workload, "bfq", f"4K.{stage}", "4 KiB", stage, pattern, bw_mib_s, {}, {}, [], [], "")
+    return Shared(workload, "bfq", f"4K.{stage}", "4 KiB", stage, pattern, bw_mib_s, {}, {}, [], [], "", [])
+
+
+def among(one: Shared, *others: Shared) -> Shared:
+    """The first one, with the others measured beside it."""
+    one.beside[:] = [one, *others]
+    return one
 
 
 @pytest.mark.parametrize(
@@ -277,8 +283,8 @@ def shared(
 def test_the_victim_is_furthest_below_its_rate_alone_times_its_weights_share(pattern, group1, group2, lost):
     one = shared(pattern, group1, group2)
     alone = [shared("P1", None, 100), shared("P6", 40, None)]
-    assert victim(one, [one, *alone]) == Verdict(lost)
-    assert victim(one, [one]) == Verdict(why="a group was not measured alone")
+    assert victim(among(one, *alone)) == Verdict(lost)
+    assert victim(among(one)) == Verdict(why="a group was not measured alone")
 
 
 @pytest.mark.parametrize(
@@ -292,22 +298,22 @@ def test_the_victim_is_furthest_below_its_rate_alone_times_its_weights_share(pat
 def test_that_nobody_loses_is_said_only_where_it_is_shown(group2, said):
     one = shared("P2", 350, 350)
     one.bw_mib_s["2"][:] = group2
-    assert victim(one, [one, shared("P1", None, 700)]) == Verdict(why=said)
+    assert victim(among(one, shared("P1", None, 700))) == Verdict(why=said)
 
 
 def test_a_whole_file_alone_is_measured_once_for_both_stages():
     one = shared("P4", 50, 25, AFTER)
-    everything = [one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER)]
-    assert victim(one, everything) == Verdict("2")
-    assert against_fair(one, "1", everything).value == pytest.approx(1, rel=0.03)
+    among(one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER))
+    assert victim(one) == Verdict("2")
+    assert one.against_fair("1").value == pytest.approx(1, rel=0.03)
 
 
 def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
     one = shared("P2", 50, 10, workload=SQLITE)
     query = shared("P1", None, 20, workload=SQLITE)
     pieces, whole = (shared("P6", rate, None, stage, SQLITE) for rate, stage in ((40, BEFORE), (80, AFTER)))
-    assert against_fair(one, "1", [one, query, pieces]) is None
-    found = [against_fair(one, group, [one, query, pieces, whole]) for group in ("1", "2")]
+    assert among(one, query, pieces).against_fair("1") is None
+    found = [among(one, query, pieces, whole).against_fair(group) for group in ("1", "2")]
     assert [round(each.value, 2) for each in found] == [1.25, 1.0]
 
 

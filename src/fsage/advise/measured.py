@@ -17,13 +17,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import mul
 
 import pandas as pd
 
 from fsage.advise.distribution import Distribution
 from fsage.analysis.conditions import labelled
 from fsage.analysis.groups import measures, params_labels, samples
-from fsage.base import Json
+from fsage.base import MIB, Json
 from fsage.base.sizes import parse_size
 from fsage.dataset import levels, notes, parameters, values_of
 from fsage.dataset.families import word
@@ -51,9 +52,8 @@ class Measured:
     @property
     def moved_bytes(self) -> int:
         """What a cell moved in the measure that moved most, the median of all samples."""
-        return round(
-            max((self.rows[f"{name}{BANDWIDTH}"] * self.rows[f"{name}_seconds"]).median() for name in self.mix) * 2**20
-        )
+        moved_mib = [(self.rows[f"{name}{BANDWIDTH}"] * self.rows[f"{name}_seconds"]).median() for name in self.mix]
+        return round(max(moved_mib) * MIB)
 
     @cached_property
     def axes(self) -> dict[str, Json]:
@@ -103,24 +103,29 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     shares = _shares(rows, [name.removesuffix(BANDWIDTH) for name in names if rows[name].notna().any()], mix)
     seconds = sum(share / rows[f"{name}{BANDWIDTH}"] for name, share in shares.items())
     rows = rows.assign(seconds_per_mib=seconds).dropna(subset="seconds_per_mib")
-    by_state = {
-        str(state): dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
-        for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False)
-    }
+    by_state = {}
+    for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False):
+        by_state[str(state)] = dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
     return Measured(rows, records, at, params_labels(rows)[params], shares, by_state)
 
 
 def _meant(rows: pd.DataFrame, at: At) -> list[bool]:
     """Which rows have the values of `at`, each of which some row must have."""
-    facts = [{**params, **axes} for params, axes in zip(values_of(rows, "param"), values_of(rows, "axis"), strict=True)]
+    facts = [params | axes for params, axes in zip(values_of(rows, "param"), values_of(rows, "axis"), strict=True)]
+    meant = [True] * len(facts)
     for key, texts in at.items():
         values = {word(fact[key]): fact[key] for fact in facts if key in fact}
         if not values:
             raise ValueError(f"--at {key}: {unknown_value(key, sorted(set[str]().union(*facts)))}")
+        wanted = set()
         for text in texts:
-            if not any(_same(text, value) for value in values.values()):
+            same = {name for name, value in values.items() if _same(text, value)}
+            if not same:
                 raise ValueError(f"--at {key}={text}: {unknown_value(text, sorted(values))}")
-    return [all(key in fact and any(_same(text, fact[key]) for text in at[key]) for key in at) for fact in facts]
+            wanted |= same
+        for place, fact in enumerate(facts):
+            meant[place] &= key in fact and word(fact[key]) in wanted
+    return meant
 
 
 def _same(text: str, value: object) -> bool:
@@ -244,10 +249,10 @@ class Weighed:
 
 def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: float) -> Weighed:
     """The choices that can be compared on at least `least_share` of the bytes; those that cover most come first."""
-    measured = {
-        choice.name: {size: parts_of_size for size in files.files if (parts_of_size := choice.of_size(size))}
-        for choice in options.choices
-    }
+    measured: dict[str, dict[int, Parts]] = {}
+    for choice in options.choices:
+        parts_of = {size: choice.of_size(size) for size in files.files}
+        measured[choice.name] = {size: parts for size, parts in parts_of.items() if parts}
     covered = {name: files.share_of_bytes(sizes) for name, sizes in measured.items()}
     common = set(files.files)
     compared = []
@@ -262,12 +267,13 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
     whole = files.bytes
     shares = {size: size * files.files[size] / whole / share for size in sorted(common)}
     alike: dict[tuple[tuple[tuple[str, float], ...], float, float], list[Choice]] = defaultdict(list)
-    for choice in (choice for choice in options.choices if choice.name in compared):
-        parts: dict[str, float] = defaultdict(float)
-        for size, its_share in shares.items():
-            for state, part in measured[choice.name][size].items():
-                parts[state] += part * its_share
-        alike[tuple(sorted(parts.items())), choice.times, choice.once_s].append(choice)
+    for choice in options.choices:
+        if choice.name in compared:
+            parts: dict[str, float] = defaultdict(float)
+            for size, its_share in shares.items():
+                for state, part in measured[choice.name][size].items():
+                    parts[state] += part * its_share
+            alike[tuple(sorted(parts.items())), choice.times, choice.once_s].append(choice)
     costs = [_cost(same, dict(states), seconds) for (states, *_), same in alike.items()]
     return Weighed(costs, covered, share)
 
@@ -275,9 +281,7 @@ def weigh(options: Options, files: Distribution, seconds: Seconds, least_share: 
 def _cost(same: list[Choice], parts: Mapping[str, float], seconds: Seconds) -> Cost:
     times = same[0].times
     once_s = same[0].once_s
-    together = zip(*(seconds[state].values() for state in parts), strict=False)  # as many as the fewest
-    samples = [
-        once_s + times * sum(share * took for share, took in zip(parts.values(), seconds_of_parts, strict=True))
-        for seconds_of_parts in together
-    ]
+    samples = []
+    for together in zip(*(seconds[state].values() for state in parts), strict=False):  # as many as the fewest
+        samples.append(once_s + times * sum(map(mul, parts.values(), together)))
     return Cost(tuple(choice.name for choice in same), parts, times, once_s, samples, same[0].says)

@@ -64,10 +64,11 @@ def sentences(advice: Advice) -> list[str]:
 
 def doubts(advice: Advice) -> list[str]:
     """What was not measured, and what weakens the evidence."""
-    lines = [f"Not compared: {name}, {why}." for name, why in _left_out(advice).items() if advice.decision]
-    lines += [
-        f"No sample: {gap['state']}: {gap['count']} cells {gap['status']}: {gap['why']}." for gap in advice.lacking
-    ]
+    lines = []
+    if advice.decision:
+        lines += [f"Not compared: {name}, {why}." for name, why in _left_out(advice).items()]
+    for gap in advice.lacking:
+        lines.append(f"No sample: {gap['state']}: {gap['count']} cells {gap['status']}: {gap['why']}.")
     return [*lines, *advice.doubts, f"Assumed: {advice.options.assumes}."]
 
 
@@ -101,9 +102,12 @@ def show(advice: Advice, console: Console) -> None:
 def _table(rivals: Sequence[Rival]) -> Table:
     """Which states a choice was told from is named where that is not plain."""
     heads = ["choice", "s/GiB", "times default", "times best", "P(best)", "n", "stands"]
-    plain = all(list(rival.cost.parts) == [rival.cost.name] for rival in rivals)
-    rows = [_row(rival) + ([] if plain else [_states(rival)]) for rival in rivals]
-    return Table("", heads + ([] if plain else ["from states"]), rows)
+    rows = list(map(_row, rivals))
+    if any(list(rival.cost.parts) != [rival.cost.name] for rival in rivals):
+        heads.append("from states")
+        for row, rival in zip(rows, rivals, strict=True):
+            row.append(_states(rival))
+    return Table("", heads, rows)
 
 
 def _row(rival: Rival) -> list[str]:
@@ -205,10 +209,11 @@ def run(plan: Plan, request: AdviceRequest, as_json: bool) -> None:
 
 def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:
     """State -> the record files of its samples."""
-    used = {state for cost in advice.weighed.costs for state in cost.parts}
-    rows = advice.measured.rows
-    return {
-        state: [str(plan.results.record(state, cell)) for cell in rows.loc[rows["state"] == state, "cell"]]
-        for state in advice.measured.seconds_per_mib
-        if state in used
-    }
+    used: set[str] = set()
+    for cost in advice.weighed.costs:
+        used.update(cost.parts)
+    files: dict[str, list[str]] = {}
+    for row in advice.measured.rows.itertuples():
+        if row.state in used:
+            files.setdefault(row.state, []).append(str(plan.results.record(row.state, row.cell)))
+    return files

@@ -88,33 +88,24 @@ def comparisons(frame: pd.DataFrame, study: Compares) -> list[Comparison]:
     rows = at_largest_transfer(frame)
     labels = params_labels(rows)
     sets = parameters(rows)
-    declared = [
-        (pair, params, measure)
-        for pair in study.headline
-        for params in labels
-        for measure in measures(rows)
-        if pair.takes(sets[params], measure)
-    ]
-    groups = []
-    for pair, params, measure in declared:
-        alike = rows[rows["params"] == params]
-        groups.append((units(of_state(alike, pair.state), measure), units(of_state(alike, pair.against), measure)))
-    tests = [(pair.pair, params, measure) for pair, params, measure in declared]
-    family = dict(zip(tests, groups, strict=True))
-    ps = [compare(in_state.values, reference.values).p for in_state, reference in family.values()]
-    adjusted = dict(zip(family, adjust_primary(ps), strict=True))
-    return [
-        Comparison(
-            pair.label,
-            pair.state,
-            pair.against,
-            measure,
-            labels[params],
-            Finding(factor(*group), adjusted[test], len(family)),
-            several=len(labels) > 1,
-        )
-        for (pair, params, measure), group, test in zip(declared, groups, tests, strict=True)
-    ]
+    declared = []
+    tested: dict[tuple[frozenset[str], str, str], float | None] = {}
+    for pair in study.headline:
+        for params, label in labels.items():
+            alike = rows[rows["params"] == params]
+            for measure in measures(rows):
+                if pair.takes(sets[params], measure):
+                    taken = units(of_state(alike, pair.state), measure)
+                    beside = units(of_state(alike, pair.against), measure)
+                    test = (pair.pair, params, measure)
+                    tested[test] = compare(taken.values, beside.values).p
+                    declared.append((pair, measure, label, test, factor(taken, beside)))
+    adjusted = dict(zip(tested, adjust_primary(list(tested.values())), strict=True))
+    found = []
+    for pair, measure, label, test, ratio in declared:
+        finding = Finding(ratio, adjusted[test], len(tested))
+        found.append(Comparison(pair.label, pair.state, pair.against, measure, label, finding, several=len(labels) > 1))
+    return found
 
 
 def stamp(frame: pd.DataFrame) -> str:

@@ -52,10 +52,16 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     table = medians(frame, measures(samples(frame)))
     table["trend_p"] = _floats(statistics.adjust_exploratory([None if pd.isna(p) else p for p in table["trend_p"]]))
     clean = _clean(table)
-    comparisons = [_compared(row, clean) for row in table.to_dict("records")]
-    tests = [test for _, _, test in comparisons]
-    table["clean"] = [state for state, _, _ in comparisons]
-    table["to_clean"] = [ratio for _, ratio, _ in comparisons]
+    tests = []
+    states = []
+    ratios = []
+    for row in table.to_dict("records"):
+        state, ratio, test = _compared(row, clean)
+        states.append(state)
+        ratios.append(ratio)
+        tests.append(test)
+    table["clean"] = states
+    table["to_clean"] = ratios
     table["p_exploratory"] = _floats(statistics.adjust_exploratory([test.p if test else None for test in tests]))
     table["p_why"] = [test.why if test else None for test in tests]
     return table.drop(columns="setting")
@@ -98,7 +104,9 @@ def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """A row for each group and each column of `names`, as in `summarise`, compared with nothing."""
     groups = labelled(samples(frame)).groupby([*AXES, "setting", "part"], sort=False, dropna=False)
     carried = [name for name in frame.columns if name.startswith(CARRIED)]
-    rows = [row for _, group in groups for row in _rows(group, names, carried)]
+    rows = []
+    for _, group in groups:
+        rows += _rows(group, names, carried)
     return pd.DataFrame(rows, columns=[*COLUMNS, *carried]).astype({"main": "bool"})  # an empty table knows no types
 
 
@@ -108,16 +116,16 @@ def _rows(group: pd.DataFrame, names: list[str], carried: list[str]) -> list[dic
     alike["real_fullness_percent"] = group["real_fullness_percent"].median()
     in_time = group["began"].argsort(kind="stable")
     several = group["structure"].notna().any()
-    if several:
-        layouts = [layout for _, layout in group.groupby("structure")]
-    else:
-        layouts = [group]
+    layouts = [layout for _, layout in group.groupby("structure")] if several else [group]
     rows = []
     for measure in names:
         of_units = units(group, measure)
         sample_values = of_units.values
         if not sample_values:
             continue
+        flags = []
+        for layout in layouts:
+            flags += _flags(layout[measure], layout["cell"])
         summary = statistics.summarise(sample_values)
         alone = of_units.kind == statistics.SAMPLE
         rows.append(
@@ -134,7 +142,7 @@ def _rows(group: pd.DataFrame, names: list[str], carried: list[str]) -> list[dic
                 "cov": summary.cov,
                 "samples": sample_values,
                 "units": of_units,
-                "flags": [flag for layout in layouts for flag in _flags(layout[measure], layout["cell"])],
+                "flags": flags,
                 "trend_p": statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p if alone else None,
             }
         )
@@ -171,8 +179,9 @@ def _compared(
         return None, None, None
     if reference["state"] == row["state"]:
         return reference["state"], None, None
-    pair = row["units"], reference["units"]
-    return reference["state"], statistics.factor(*pair), statistics.compare(*(units.values for units in pair))
+    taken = row["units"]
+    beside = reference["units"]
+    return reference["state"], statistics.factor(taken, beside), statistics.compare(taken.values, beside.values)
 
 
 def _floats(numbers: list[float | None]) -> pd.Series:
@@ -235,15 +244,15 @@ def params_labels(rows: pd.DataFrame) -> dict[str, str]:
     """A short name for each distinct set of parameters of the rows: the transfer size, and what else differs."""
     distinct = parameters(rows)
     distinct = dict(sorted(distinct.items(), key=lambda item: (*(item[1].get(key) or 0 for key in SIZES), item[0])))
-    keys = sorted(set[str]().union(*distinct.values()))
-    differing = [key for key in keys if len({cell_params.get(key) for cell_params in distinct.values()}) > 1]
+    differing = []
+    for key in sorted(set[str]().union(*distinct.values())):
+        if len({cell_params.get(key) for cell_params in distinct.values()}) > 1:
+            differing.append(key)
     labels = {}
     for text, cell_params in distinct.items():
-        sized = cell_params.get("transfer_size") and differing != ["amount_percent"]
-        if sized:
-            words = [round_size(cell_params["transfer_size"])]
-        else:
-            words = []
+        words = []
+        if cell_params.get("transfer_size") and differing != ["amount_percent"]:
+            words.append(round_size(cell_params["transfer_size"]))
         words += [_in_words(key, cell_params.get(key)) for key in differing if key != "transfer_size"]
         labels[text] = ", ".join(words) or cell_params.get("workload", text)
     return labels

@@ -35,24 +35,22 @@ def drifts(frame: pd.DataFrame) -> Drifts:
     likely as any other: the trend test is exact, however much the groups differ. Under false-discovery control.
     """
     valid_rows = samples(frame)
-    trends = []
+    tested = []
     for measure in measures(valid_rows):
-        measured_rows = over_group(valid_rows[valid_rows[measure].notna()], measure, pd.Series.mean)
-        measured_rows = measured_rows[measured_rows["size"] > 1]  # a sample alone is its own mean
-        for state, part in measured_rows.sort_values(["began", "order_in_state"], kind="stable").groupby(
-            "state", sort=False
-        ):
-            trends.append((state, Measure.of(measure).name, trend(part["y"].tolist())))
-    tested = [result for result in trends if result[2].p is not None]
-    ps = adjust_exploratory([result.p for *_, result in tested])
-    drifting = [(p, *result) for p, result in zip(ps, tested, strict=True) if p is not None and p <= ALPHA]
-    return Drifts(
-        len(tested),
-        [
-            f"{name}s at {state} {'rise' if (result.tau or 0) > 0 else 'fall'} (tau {result.tau:+.2f}, p={p:.2g})"
-            for p, state, name, result in sorted(drifting, key=lambda row: row[0])
-        ],
-    )
+        rows = over_group(valid_rows[valid_rows[measure].notna()], measure, pd.Series.mean)
+        rows = rows[rows["size"] > 1]  # a sample alone is its own mean
+        rows = rows.sort_values(["began", "order_in_state"], kind="stable")
+        for state, part in rows.groupby("state", sort=False):
+            result = trend(part["y"].tolist())
+            if result.p is not None:
+                tested.append((f"{Measure.of(measure).name}s at {state}", result))
+    ps = adjust_exploratory([result.p for _, result in tested])
+    found = []
+    for p, (what, result) in sorted(zip(ps, tested, strict=True), key=lambda pair: pair[0] or 0.0):
+        if p is not None and p <= ALPHA:
+            way = "rise" if (result.tau or 0) > 0 else "fall"
+            found.append(f"{what} {way} (tau {result.tau:+.2f}, p={p:.2g})")
+    return Drifts(len(tested), found)
 
 
 def over_group(taken: pd.DataFrame, measure: str, centre: Callable[[pd.Series], float]) -> pd.DataFrame:
@@ -83,13 +81,16 @@ def counts_of_cells(frame: pd.DataFrame, cells: list[PlannedCell]) -> dict[str, 
     `beside`: records of cells that are not in the plan, such as those of a wider one; they are counted in no other.
     """
     extra = ~frame["kind"].isin(["planned", "unknown"])
-    asked = {cell[:2] for cell in cells}
-    is_planned = pd.Series(
-        [pair in asked for pair in zip(frame["state"], frame["cell"], strict=True)], frame.index, bool
-    )
-    numbers = {"planned": sum(kind == "planned" for *_, kind in cells), "beside": int((~extra & ~is_planned).sum())}
-    numbers |= {status: int(((frame["status"] == status) & ~extra & is_planned).sum()) for status in STATUSES}
-    numbers["missing"] = len([cell for cell in missing(frame, cells) if cell[2] == "planned"])
+    in_plan = pd.MultiIndex.from_tuples([cell[:2] for cell in cells] or [("", "")])
+    is_planned = pd.Series(pd.MultiIndex.from_frame(frame[["state", "cell"]]).isin(in_plan), frame.index)
+    of_plan = frame.loc[~extra & is_planned, "status"].value_counts()
+    numbers = {
+        "planned": sum(kind == "planned" for *_, kind in cells),
+        "beside": int((~extra & ~is_planned).sum()),
+        "missing": sum(kind == "planned" for *_, kind in missing(frame, cells)),
+    }
+    for status in STATUSES:
+        numbers[status] = int(of_plan.get(status, 0))
     return numbers
 
 
@@ -125,15 +126,13 @@ def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:
 
 def gaps(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[dict[str, object]]:
     """What gave no number, by what became of it, state and reason."""
-    columns = ["status", "state", "cell", "why"]
-    rows = frame.loc[~frame["status"].isin(WITHOUT_GAP), columns].to_dict("records")
-    rows += [
-        {"status": "missing", "state": state, "cell": cell, "why": "not measured yet"}
-        for state, cell, _ in missing(frame, cells)
-    ]
-    if not rows:
+    rows = frame.loc[~frame["status"].isin(WITHOUT_GAP), ["status", "state", "cell", "why"]]
+    lacking = pd.DataFrame(missing(frame, cells), columns=["state", "cell", "kind"])
+    lacking = lacking.assign(status="missing", why="not measured yet")
+    rows = pd.concat([rows, lacking])
+    if rows.empty:
         return []
-    table = pd.DataFrame(rows).groupby(["status", "state", "why"], sort=False, dropna=False)["cell"]
+    table = rows.groupby(["status", "state", "why"], sort=False, dropna=False)["cell"]
     return [
         {"status": status, "state": state, "why": why, "count": len(names), "cells": list(names)[:3]}
         for (status, state, why), names in table

@@ -20,7 +20,7 @@ from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
 from fsage.plan.plan import Plan
 from fsage.report.page import draw
-from fsage.report.parts import Section
+from fsage.report.parts import Section, figures_of
 from fsage.report.render import template
 from fsage.study.comparisons import means
 from fsage.study.study import Study
@@ -105,8 +105,8 @@ def write(
     states = of_states(frame)
     beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
     stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"
-    sections = [section for section in _sections(counted, frame, states, records, beside) if section]
-    panels = draw([figure for section in sections for figure in section.figures], stamp, folder / "figures")
+    sections = list(filter(None, _sections(counted, frame, states, records, beside)))
+    panels = draw(figures_of(sections), stamp, folder / "figures")
     title = f"{counted.plan.study.title}: counted"
     page = template("answer.html.j2").render(
         title=title, answer=answer(counted, frame, others), stamp=stamp, sections=sections, panels=panels
@@ -165,8 +165,9 @@ def kept_sections(plan: Plan) -> list[Section]:
 
 def _headline(study: Study, states: list[OfState]) -> OfState:
     """The state where the file costs most, among the compared ones; among all, where the study compares none."""
-    asked = [line.state for line in study.headline]
-    named = [state for state in states if any(means(text, state.state) for text in asked)]
+    named = []
+    for line in study.headline:
+        named += [state for state in states if means(line.state, state.state)]
     return max(named or states, key=lambda state: state.loss)
 
 
@@ -253,13 +254,11 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
         x = Axis("state", ticks={at: of.state.partition("@")[0] for at, of in enumerate(shown)})
     if len(shown) < LEAST_POINTS:
         return None
+    joined = bool(where)
     figures = [
-        _lines(title, column, label, shown, x, bool(where))
-        for title, column, label in (
-            ("Pieces over layouts", "extents", "pieces"),
-            ("Computed loss over layouts", LOSS, "computed loss, %"),
-            ("Jumps over layouts", "jumps", "jumps that are charged"),
-        )
+        _lines("Pieces over layouts", "extents", "pieces", shown, x, joined),
+        _lines("Computed loss over layouts", LOSS, "computed loss, %", shown, x, joined),
+        _lines("Jumps over layouts", "jumps", "jumps that are charged", shown, x, joined),
     ]
     text = f"Each layout is a stroke, the median a mark{where}; {number_of(counted.layouts, 'layout')} at most."
     return Section("Over layouts", text, figures, front=2)
@@ -267,9 +266,15 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
 
 def _of_most(states: list[OfState]) -> tuple[int | None, list[OfState]]:
     """The share of the most files that were added, and the states of so many."""
-    added = [of.files["capacity_percent"].iloc[0] for of in states]
-    most = max((value for value in added if pd.notna(value)), default=None)
-    return most, [of for of, value in zip(states, added, strict=True) if pd.notna(value) and value == most]
+    by_added: dict[int, list[OfState]] = {}
+    for of in states:
+        added = of.files["capacity_percent"].iloc[0]
+        if pd.notna(added):
+            by_added.setdefault(added, []).append(of)
+    if not by_added:
+        return None, []
+    most = max(by_added)
+    return most, by_added[most]
 
 
 def _on_filesystems(beside: Mapping[str, list[OfState]]) -> Section:
@@ -311,21 +316,16 @@ def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis, j
 
 def _over_places(states: list[OfState]) -> Section:
     """The mean jumps of the first file, the second, and so on."""
-    table = [
-        [
-            "state",
-            *(f"file {place}" for place in sorted(states[0].files["place"].unique())),
-            "loss, file 1",
-            "loss, all",
-        ]
-    ]
+    places = sorted(states[0].files["place"].unique())
+    table = [["state", *(f"file {place}" for place in places), "loss, file 1", "loss, all"]]
     for of in states:
         jumps = of.files.groupby("place")["jumps"].mean()
         first = of.files[of.files["place"] == 1].groupby("layout")[["computed_whole_seconds", "computed_seconds"]].sum()
         loss = 100 * (1 - first["computed_whole_seconds"] / first["computed_seconds"])
-        table.append([of.state, *(f"{value:.1f}" for value in jumps), f"{loss.median():.1f}%", f"{of.loss:.1f}%"])
+        row = [of.state, *map("{:.1f}".format, jumps), f"{loss.median():.1f}%", f"{of.loss:.1f}%"]
+        table.append(row + [""] * (len(table[0]) - len(row)))
     text = "Mean jumps over layouts of each file that is left there, and the median loss of the first and of all."
-    return Section("Places", text, [], table=[[*row, *[""] * (len(table[0]) - len(row))] for row in table])
+    return Section("Places", text, [], table=table)
 
 
 def _table(states: list[OfState]) -> Section:

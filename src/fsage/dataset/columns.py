@@ -322,6 +322,7 @@ class Tunable(_Part):
 class Conditions(_Part):
     device_model: Block | None = None
     disks: list[Block] | None = None
+    mount_options: list[object] | None = None
     tunables: dict[str, Tunable] | None = None
     tools: Block | None = None
     images: Block | None = None

@@ -90,11 +90,8 @@ def values_of(frame: pd.DataFrame, family: str, names: Iterable[str] | None = No
     """What each row has of a family, by name, as plain values."""
     names = names_of(frame, family) if names is None else names
     part = frame.reindex(columns=[f"{family}.{name}" for name in names]).set_axis(names, axis="columns")
-    plain = part.astype(object)
-    return [
-        {name: value for name, value in row.items() if value is not None}
-        for row in plain.where(part.notna(), None).to_dict("records")
-    ]
+    rows = part.astype(object).where(part.notna(), None).to_dict("records")
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def unpacked(frame: pd.DataFrame, family: str, *names: str, **usual: object) -> pd.DataFrame:

@@ -48,7 +48,9 @@ SORTED_BY = [
 
 def load(paths: Iterable[Path]) -> pd.DataFrame:
     """What of these records and manifests exists as one table, in an order that does not depend on that of `paths`."""
-    rows = [row for path in paths for row in _read(path)]
+    rows: list[Json] = []
+    for path in paths:
+        rows += _read(path)
     recorded = {_key(row) for row in rows if row["status"] != SKIPPED}
     rows = [row for row in rows if row["status"] != SKIPPED or _key(row) not in recorded]
     extra = sorted(set[str]().union(*rows) - COLUMNS.keys(), key=_place)
@@ -124,48 +126,46 @@ def _of_path(path: Path) -> dict[str, str]:
     return {"target": target, "study": study, "state": state, "cell": cell}
 
 
-def _row(record: Json) -> dict[str, object]:
+def _part(values: Json, *names: str) -> Json:
+    """The values of these names; None for those that are not there."""
+    return {name: values.get(name) for name in names}
+
+
+def _row(record: Json) -> Json:
     layout = record["layout"]
+    check = record["check"]
     conditions = record["conditions"]
-    return {
-        **{key: record[key] for key in ("study", "target", "state", "cell", "kind", "attempt")},
+    model = conditions.get("device_model") or {}
+    row = _part(record, "study", "target", "state", "cell", "kind", "attempt", "status", "why", "began", "host")
+    row |= _part(record, "kernel", "code", "model_seconds", "disturbed")
+    row |= _requested(record["params"], record["nominal"])
+    row |= _achieved(layout)
+    row |= _part(layout, "capacity_bytes", "filler_files", "filler_extents")
+    row |= _part(check, "rebuilt", "unseen_share", "epoch")
+    row |= record["metrics"]
+    row |= _measured(record["phases"])
+    row |= _waits(record.get("probe"))
+    row |= _part(conditions, "filesystem", "allocator_reset", "amount_mib", "amount_source")
+    row |= _tunables(conditions.get("tunables") or {})
+    row.update(flat("note", layout.get("notes")))
+    row.update(flat("tool", conditions.get("tools")))
+    for name, value in model.items():  # what a modelled device charges
+        if type(value) in NUMBER:
+            row[f"device.{name}"] = value
+    for name in ("rotational", "mb_max_linear_groups"):
+        row[name] = _of_stores([disk.get(name) for disk in conditions.get("disks") or ()])
+    return row | {
         "order_in_state": record["order"],
-        **{key: record[key] for key in ("status", "why", "began", "host", "kernel")},
-        "code": record.get("code"),
-        **_requested(record["params"], record["nominal"]),
         "warnings": "; ".join(record.get("warnings", ())) or None,
         "absent": _absent(record.get("absent", {})),
-        **_achieved(layout),
-        "capacity_bytes": layout["capacity_bytes"],
         "real_fullness_percent": 100 * layout["used_bytes"] / layout["capacity_bytes"],
-        "layout_digest": layout.get("digest") or record["check"].get("instance"),
-        "filler_files": layout.get("filler_files"),
-        "filler_extents": layout.get("filler_extents"),
-        **dict(flat("note", layout.get("notes"))),
+        "layout_digest": layout.get("digest") or check.get("instance"),
         "state_known": layout.get("state_known", True),
-        "rebuilt": record["check"].get("rebuilt"),
-        "unseen_share": record["check"].get("unseen_share"),
-        "epoch": record["check"].get("epoch"),
-        **record["metrics"],
-        **_measured(record["phases"]),
-        **{key: record.get(key) for key in ("model_seconds", "disturbed")},
         "seconds_total": record.get("seconds", {}).get("total"),
-        **_waits(record.get("probe")),
-        "device_model": (conditions.get("device_model") or {}).get("label", "no device model"),
-        **_costs(conditions.get("device_model") or {}),
-        "filesystem": conditions.get("filesystem"),
+        "device_model": model.get("label", "no device model"),
         "mount_options": _of_stores(conditions.get("mount_options")),
-        "allocator_reset": conditions.get("allocator_reset"),
-        **{
-            key: _of_stores([disk.get(key) for disk in conditions.get("disks") or ()])
-            for key in ("rotational", "mb_max_linear_groups")
-        },
-        "amount_mib": conditions.get("amount_mib"),
-        "amount_source": conditions.get("amount_source"),
         "launch": word(conditions.get("launch")) or None,
         "metadata": _metadata(record["phases"]),
-        **_tunables(conditions.get("tunables") or {}),
-        **dict(flat("tool", conditions.get("tools"))),
         "images": words(conditions.get("images") or {}) or None,
         "commands": "; ".join(map(_phase, record["phases"])),
     }
@@ -173,35 +173,24 @@ def _row(record: Json) -> dict[str, object]:
 
 def _skipped(manifest: Json, cell: Json) -> Json:
     """The row of a cell that has no record."""
-    return {
-        **{key: manifest[key] for key in ("study", "target", "state")},
-        **{key: cell[key] for key in ("cell", "kind", "why")},
-        "order_in_state": cell["order"],
-        "status": SKIPPED,
-        **_requested(cell["params"], manifest["nominal"]),
-        **cell.get("predicted", {}),
-    }
+    row = _part(manifest, "study", "target", "state") | _part(cell, "cell", "kind", "why")
+    row |= {"order_in_state": cell["order"], "status": SKIPPED}
+    return row | _requested(cell["params"], manifest["nominal"]) | cell.get("predicted", {})
 
 
 def _requested(params: Json, nominal: Json) -> Json:
     """What was requested of a cell."""
     varied = {key: value for key, value in params.items() if key not in ("iteration", "place")}
-    return {
-        **{key: nominal.get(key) for key in ("recipe", "capacity_percent", "fragmentation_percent")},
-        "file_size_bytes": nominal.get("file_size_bytes"),
-        "workload": params.get("workload"),
-        "transfer_size_bytes": params.get("transfer_size"),
-        "iteration": params.get("iteration"),
-        "structure": nominal.get("structure"),
-        "place": params.get("place"),
-        "reference": nominal.get("reference"),
-        "params": words(varied),
-        **dict(flat("param", varied)),
-        **dict(flat("axis", nominal.get("axes"))),
-    }
+    row = _part(params, "workload", "iteration", "place")
+    row |= _part(nominal, "recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes")
+    row |= _part(nominal, "structure", "reference")
+    row |= {"transfer_size_bytes": params.get("transfer_size"), "params": words(varied)}
+    row.update(flat("param", varied))
+    row.update(flat("axis", nominal.get("axes")))
+    return row
 
 
-def _waits(probe: Json | None) -> dict[str, object]:
+def _waits(probe: Json | None) -> Json:
     """How often, and how long in all, the run waited for the sake of others since the cell before."""
     if not probe:
         return {}
@@ -209,35 +198,38 @@ def _waits(probe: Json | None) -> dict[str, object]:
     return {"waits": len(seconds), "wait_seconds": sum(seconds)}
 
 
-def _achieved(layout: Json) -> dict[str, float]:
+def _achieved(layout: Json) -> Json:
     """Shares over all generations: filled, of the capacity; deleted, of what was filled."""
     generations = layout.get("generations")
     if not generations:
         return {}
-    files = sum(generation["files"] for generation in generations)
-    filled = sum(generation["capacity_percent_achieved"] for generation in generations)
-    lost = sum(
-        generation["deleted_share_bytes"] * generation["capacity_percent_achieved"] for generation in generations
-    )
+    files = deleted = 0
+    filled = lost = 0.0
+    for generation in generations:
+        achieved = generation["capacity_percent_achieved"]
+        files += generation["files"]
+        deleted += generation["deleted_files"]
+        filled += achieved
+        lost += generation["deleted_share_bytes"] * achieved
     return {
         "capacity_percent_achieved": filled,
-        "deleted_share_files": sum(generation["deleted_files"] for generation in generations) / files if files else 0.0,
+        "deleted_share_files": deleted / files if files else 0.0,
         "deleted_share_bytes": lost / filled if filled else 0.0,
     }
 
 
-OF_EXTENTS = (
-    *("files", "extents", "bytes", *PLACES, "mean_extent_bytes", "layout_score"),
-    "jumps",
-)
+OF_EXTENTS = ("files", "extents", "bytes", *PLACES, "mean_extent_bytes", "layout_score", "jumps")
 
 
-def _measured(phases: list[Json]) -> dict[str, object]:
+def _measured(phases: list[Json]) -> Json:
     """Extents of the cell's own files, as its first phase with a map left them."""
-    maps = (phase["extents"] for phase in phases if phase.get("extents") and not phase.get("leaves"))
-    extents: dict[str, object] = next(maps, {})
-    of_size = dict(flat("measured_extents_of", extents.get("extents_of_size")))
-    return {**{f"measured_{key}": extents.get(key) for key in OF_EXTENTS}, **of_size}
+    for phase in phases:
+        extents = phase.get("extents")
+        if extents and not phase.get("leaves"):
+            row = {f"measured_{key}": extents.get(key) for key in OF_EXTENTS}
+            row.update(flat("measured_extents_of", extents.get("extents_of_size")))
+            return row
+    return {}
 
 
 def _absent(reasons: dict[str, str]) -> str | None:
@@ -245,16 +237,13 @@ def _absent(reasons: dict[str, str]) -> str | None:
     return "; ".join(f"{what}: {why.replace('; ', ', ')}" for what, why in sorted(reasons.items())) or None
 
 
-def _of_stores(values: object) -> str | None:
+def _of_stores(values: list[object] | None) -> str | None:
     """What the stores have, in order; once where they are alike."""
-    texts = [
-        "unknown" if value is None else word(value) for value in (values if isinstance(values, list) else [values])
-    ]
-    if set(texts) <= {"unknown"}:
+    texts = ["unknown" if value is None else word(value) for value in values or ()]
+    different = set(texts)
+    if different <= {"unknown"}:
         return None
-    if len(set(texts)) == 1:
-        return texts[0]
-    return "; ".join(texts)
+    return "; ".join(texts if len(different) > 1 else different)
 
 
 def _tunables(tunables: Json) -> Json:
@@ -273,11 +262,6 @@ def _metadata(phases: list[Json]) -> str | None:
     Where it was not, warm ones fail the cell.
     """
     return "; ".join(sorted({phase["metadata"] for phase in phases if "metadata" in phase} - {WARM})) or None
-
-
-def _costs(model: dict[str, object]) -> Json:
-    """What a modelled device charges: the numbers among its parameters."""
-    return {f"device.{key}": value for key, value in model.items() if type(value) in NUMBER}
 
 
 def _phase(phase: PhaseResult) -> str:

@@ -116,12 +116,13 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
 
 def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, str]) -> list[str]:
     """A sentence for each rate, and the test of the whole."""
-    sentences = [
-        f"{Measure.of(measure).name.capitalize()}s with {names[1]} reach {part['median'].median():.3f}x of "
-        f"{names[0]} in the median of {counted(len(part), 'group')}, from {part['median'].min():.3f}x to "
-        f"{part['median'].max():.3f}x."
-        for measure, part in rows.groupby("measure", sort=False)
-    ]
+    sentences = []
+    for measure, part in rows.groupby("measure", sort=False):
+        factors = part["median"]
+        sentences.append(
+            f"{Measure.of(measure).name.capitalize()}s with {names[1]} reach {factors.median():.3f}x of {names[0]} in "
+            f"the median of {counted(len(part), 'group')}, from {factors.min():.3f}x to {factors.max():.3f}x."
+        )
     same = rows[rows["same"]]
     if len(same) < len(rows):
         sentences.append(
@@ -155,12 +156,13 @@ def _short(row: Any) -> str:
 
 def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     """What only one of the two has."""
-    keys = [set(table[ALIKE].itertuples(index=False, name=None)) for table in tables]
+    keys = [table.set_index(ALIKE).index for table in tables]
     sentences = []
-    for name, key, others in zip(names, keys, reversed(keys), strict=True):
-        states = sorted({state for state, *_ in key - others})
-        if states:
-            sentences.append(f"Only {name} has {len(key - others)} groups, in states {few(states, SHOWN)}.")
+    for name, own, others in zip(names, keys, reversed(keys), strict=True):
+        alone = own.difference(others)
+        if len(alone):
+            states = list(alone.unique("state"))
+            sentences.append(f"Only {name} has {len(alone)} groups, in states {few(states, SHOWN)}.")
     return sentences
 
 
@@ -174,29 +176,25 @@ def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:
         if values[0] != values[1]:
             before, after = (", ".join(some) or "not known" for some in values)
             rows.append({"what": what, "before": before, "after": after})
-    sizes = list(map(_sizes, frames))
-    return rows + [
-        {"what": what, "before": sizes[0][what], "after": sizes[1][what]}
-        for what in SIZES.values()
-        if sizes[0][what] != sizes[1][what]
-    ]
+    for column, what in SIZES.items():
+        before, after = (_size(frame, column) for frame in taken)
+        if before != after:
+            rows.append({"what": what, "before": before, "after": after})
+    return rows
 
 
-def _sizes(frame: pd.DataFrame) -> dict[str, str]:
-    """SIZES in words."""
-    valid_rows = samples(frame)
-    valid_rows = valid_rows.assign(measured_file_bytes=valid_rows["measured_bytes"] / valid_rows["measured_files"])
-    sizes = {
-        what: valid_rows[column].median() if column in valid_rows else float("nan") for column, what in SIZES.items()
-    }
-    return {what: "not known" if pd.isna(size) else round_size(int(size)) for what, size in sizes.items()}
+def _size(valid_rows: pd.DataFrame, column: str) -> str:
+    """The median of one of SIZES, in words."""
+    measured = valid_rows.assign(measured_file_bytes=valid_rows["measured_bytes"] / valid_rows["measured_files"])
+    size = measured[column].median()
+    return "not known" if pd.isna(size) else round_size(int(size))
 
 
 def _stamp(frames: list[pd.DataFrame], names: tuple[str, str]) -> str:
-    both = list(map(stamp, frames))
-    return (
-        both[0] if both[0] == both[1] else "; ".join(f"{name}: {side}" for name, side in zip(names, both, strict=True))
-    )
+    before, after = map(stamp, frames)
+    if before == after:
+        return before
+    return f"{names[0]}: {before}; {names[1]}: {after}"
 
 
 def _section(rows: pd.DataFrame, names: tuple[str, str]) -> Section:

@@ -21,7 +21,6 @@ from fsage.base import MIB, in_words
 from fsage.base.message import Unacceptable
 from fsage.base.sizes import round_size
 from fsage.layouts.store import StoresLayout
-from fsage.layouts.store import StoresLayout as Layout
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
 from fsage.report.parts import view_of
@@ -149,45 +148,41 @@ GROUPS = ("requested", "nominal", "achieved", "filler", "free extents", "measure
 def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> States:
     """Every planned state."""
     readable = frame[frame["status"] != "unreadable"]
-    medians = readable.groupby("state")[[column for *_, column, _ in OF_RECORDS]].median()
+    keys = [key for *_, key, _ in OF_RECORDS]
+    medians = readable.groupby("state")[keys].median().reindex(planned)
+    of_layouts = [_layout(evidence, name) for name in planned]
+    layouts = pd.DataFrame(of_layouts, planned, [key for *_, key, _ in OF_LAYOUTS])
     valid = samples(frame)["state"].value_counts()
-    layouts = {state: _layout(evidence.layouts[state]) for state in planned if state in evidence.layouts}
+    headings = view_of(readable).headings
+    columns = _requested(readable, planned)
+    for group, label, key, text in OF_RECORDS:
+        columns.append(Column(group, headings.get(label, label), True, _cells(medians[key], text)))
+    for group, label, key, text in OF_LAYOUTS:
+        columns.append(Column(group, label, True, _cells(layouts[key], text)))
+    columns.append(Column("cells", "valid", True, [str(valid.get(name, 0)) for name in planned]))
+    columns = [column for column in columns if set(column.cells) - {NONE}]
     digests = readable.groupby("state")["layout_digest"].unique()
+    of_state = {}
+    for name in planned:
+        of_state[name] = sorted(digests.get(name, pd.Series()).dropna()) or _digest(evidence, name)
     rebuilt = readable.groupby("state")["rebuilt"].any()
-    names = view_of(readable).headings
-    columns = [
-        *_asked(readable, planned),
-        *(
-            Column(group, names.get(label, label), True, _cells([medians[key].get(name) for name in planned], text))
-            for group, label, key, text in OF_RECORDS
-        ),
-        *(
-            Column(group, label, True, _cells([layouts.get(name, {}).get(key) for name in planned], text))
-            for group, label, key, text in OF_LAYOUTS
-        ),
-        Column("cells", "valid", True, [str(valid.get(name, 0)) for name in planned]),
-    ]
     return States(
         planned,
-        sorted(
-            (column for column in columns if set(column.cells) - {NONE}), key=lambda column: GROUPS.index(column.group)
-        ),
-        {name: sorted(digests.get(name, pd.Series()).dropna()) or _digest(evidence, name) for name in planned},
+        sorted(columns, key=lambda column: GROUPS.index(column.group)),
+        of_state,
         {name for name in planned if rebuilt.get(name, False)},
     )
 
 
-def _asked(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
+def _requested(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
     """The levels of the states on the axes of their recipe, sizes as sizes; those of PaF have columns of their own."""
     first = frame[frame["capacity_percent"].isna() | frame["fragmentation_percent"].isna()]
     axes = dataset.levels(first)
-    names = dict.fromkeys(name for levels in axes.values() for name in levels)
-    return [
-        Column(
-            "requested", axis_label(name), False, [level_text(name, axes.get(state, {}).get(name)) for state in planned]
-        )
-        for name in names
-    ]
+    columns = []
+    for name in dict.fromkeys(name for levels in axes.values() for name in levels):
+        cells = [level_text(name, axes.get(state, {}).get(name)) for state in planned]
+        columns.append(Column("requested", axis_label(name), False, cells))
+    return columns
 
 
 def axis_label(name: str) -> str:
@@ -204,7 +199,7 @@ def level_text(name: str, level: Any) -> str:
     return str(level)
 
 
-def _cells(values: list[object], text: Callable[[object], str]) -> list[str]:
+def _cells(values: pd.Series, text: Callable[[Any], str]) -> list[str]:
     return [NONE if known(value) is None else text(value) for value in values]
 
 
@@ -215,16 +210,17 @@ def _digest(evidence: Evidence, state: str) -> list[str]:
     return []
 
 
-def _layout(layout: Layout) -> Mapping[str, float | None]:
+def _layout(evidence: Evidence, state: str) -> dict[str, float | None]:
     """A state's layout in a few numbers, over all its stores; None for what no store knows."""
-    free = [store.free_extents for store in layout.stores if store.free_extents]
-    filler = [store.files["filler"] for store in layout.stores if store.files and "filler" in store.files]
+    stores = evidence.layouts[state].stores if state in evidence.layouts else []
+    free = [store.free_extents for store in stores if store.free_extents]
+    filler = [store.files["filler"] for store in stores if store.files and "filler" in store.files]
     extents = sum(summary.extents for summary in filler)
     in_extents = [summary.bytes for summary in filler if summary.bytes is not None]
     scores = [summary.layout_score for summary in filler if summary.layout_score is not None]
     return {
         "free_extents": sum(summary.count for summary in free) if free else None,
-        "largest_free_bytes": max(summary.largest_bytes for summary in free) if free else None,
+        "largest_free_bytes": max((summary.largest_bytes for summary in free), default=None),
         "mean_extent_bytes": sum(in_extents) / extents if extents and in_extents else None,
-        "layout_score": min(scores) if scores else None,
+        "layout_score": min(scores, default=None),
     }

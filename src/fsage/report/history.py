@@ -18,7 +18,7 @@ from fsage.base.sizes import counted
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import draw
-from fsage.report.parts import Section
+from fsage.report.parts import Section, figures_of
 from fsage.report.render import template
 
 LEAST = 2
@@ -61,7 +61,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     ends = compared(frames[0], frames[-1])
     answer = verdicts(*ends, (f"the first result ({names[0]})", f"the last ({names[-1]})"))
     on = " | ".join(dict.fromkeys(map(stamp, frames)))
-    panels = draw([figure for section in sections for figure in section.figures], on, to / "figures")
+    panels = draw(figures_of(sections), on, to / "figures")
     title = f"{len(names)} results over time"
     page = template("answer.html.j2").render(title=title, answer=answer, stamp=on, sections=sections, panels=panels)
     path = to / "index.html"
@@ -143,9 +143,10 @@ def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequenc
     if len(names) < statistics.LEAST_FOR_CHANGE:
         why = statistics.change([0.0] * len(names)).why
         return Section("Points of change", f"Not known: {why}.", [])
-    same = set.intersection(*(set(rows[ALIKE].itertuples(index=False, name=None)) for rows in steps))
-    alike = [key in same for key in common[ALIKE].itertuples(index=False, name=None)]
-    rows = common[pd.Series(alike, common.index, bool)]
+    same = steps[0][ALIKE].drop_duplicates()
+    for step in steps[1:]:
+        same = same.merge(step[ALIKE].drop_duplicates())
+    rows = common.merge(same)
     if rows.empty:
         return Section("Points of change", "No group was measured in the same blocks in all results.", [])
     logs = rows.pivot_table(index="x", columns=ALIKE, values="median").map(np.log)
@@ -171,10 +172,8 @@ def _differing(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     """What is not alike in neighbours."""
     table = [["to", "what", "before", "after"]]
     for name, (before, after) in zip(names[1:], pairwise(frames), strict=True):
-        table += [
-            [name, difference["what"], difference["before"], difference["after"]]
-            for difference in differences([before, after])
-        ]
+        for difference in differences([before, after]):
+            table.append([name, *difference.values()])
     if len(table) == 1:
         alike = "Nothing that the records know of differs."
     else:

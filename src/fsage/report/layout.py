@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from statistics import median
 
 import pandas as pd
 
 from fsage.analysis import validity
 from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.analysis.groups import Measure, samples
+from fsage.analysis.conditions import few
+from fsage.analysis.groups import samples
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, shares
 from fsage.layouts.store import StoreLayout as Store
@@ -47,7 +48,7 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
     warnings = [*validity.of_references(frame), *evidence.refused, *_without(planned, evidence), *_absent(layouts)]
     text = "No state has evidence of its layout."
     if layouts:
-        compared = ", ".join(map(short, chosen))
+        compared = ", ".join(chosen)
         text = (
             "Taken when a state was reached, before anything was measured in it. Strips: the device from its first "
             f"block to its last, dark where it is in use. Compared closely: {compared}. The layout score is the share "
@@ -62,32 +63,30 @@ def short(state: str) -> str:
     return state.split("@")[0]
 
 
-def _shortened(by_state: Mapping[str, Counter[Any]]) -> dict[str, Counter[Any]]:
-    return {short(state): counts for state, counts in by_state.items()}
-
-
 def _chosen(layouts: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
-    """The headline's states, named in full or in part; without any, a few that span the plan."""
+    """The headline's states, named in full or in part, by short name; without any, a few that span the plan."""
     asked = set(headline)
     names = [name for name in layouts if {name, short(name), short(name).split("+")[0]} & asked]
     if not names and layouts:
         every = list(layouts)
-        names = [every[round(i * (len(every) - 1) / (COMPARED - 1))] for i in range(COMPARED)]
-    return {name: layouts[name] for name in names[:COMPARED]}
+        for number in range(COMPARED):
+            names.append(every[round(number * (len(every) - 1) / (COMPARED - 1))])
+    return {short(name): layouts[name] for name in names[:COMPARED]}
 
 
 def _bitmaps(layouts: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]:
     for states in _together(layouts, evidence):
-        stores = [(state, store) for state in states for store in layouts[state].stores]
-        several = len({store.store for _, store in stores}) > 1
-        strips = {
-            short(state) + (f" · {store.store}" if several else ""): tuple(store.bitmap.free_share)
-            for state, store in stores
-            if store.bitmap
-        }
+        several = len({store.store for state in states for store in layouts[state].stores}) > 1
+        strips = {}
+        device_bytes = 0
+        for state in states:
+            for store in layouts[state].stores:
+                device_bytes = max(device_bytes, _device_bytes(store))
+                if store.bitmap:
+                    label = f"{short(state)} \u00b7 {store.store}" if several else short(state)
+                    strips[label] = tuple(store.bitmap.free_share)
         if strips:
-            device_bytes = max(_device_bytes(store) for _, store in stores)
-            names = list(dict.fromkeys([short(states[0]), short(states[-1])]))
+            names = dict.fromkeys([short(states[0]), short(states[-1])])
             yield Strips(f"Free space, {' to '.join(names)}", strips, device_bytes)
 
 
@@ -100,11 +99,13 @@ def _together(layouts: dict[str, Layout], evidence: Evidence) -> list[list[str]]
     batches: list[list[str]] = [[]]
     for nominal, group in groupby(layouts, capacities):
         names = list(group)
-        for part in [names] if nominal else [names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)]:
+        size = len(names) if nominal else TOGETHER
+        for at in range(0, len(names), size):
+            part = names[at : at + size]
             if batches[-1] and len(batches[-1]) + len(part) > TOGETHER:
                 batches.append([])
             batches[-1].extend(part)
-    return [batch for batch in batches if batch]
+    return list(filter(None, batches))
 
 
 def _device_bytes(store: Store) -> int:
@@ -116,15 +117,16 @@ def _free_extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     by_state: dict[str, Counter[int]] = {}
     for state, layout in chosen.items():
         classes: Counter[int] = Counter()
-        for free in (store.free_extents for store in layout.stores if store.free_extents):
-            classes.update({size_class.from_bytes: size_class.bytes for size_class in free.histogram})
+        for store in layout.stores:
+            if store.free_extents:
+                for size_class in store.free_extents.histogram:
+                    classes[size_class.from_bytes] += size_class.bytes
         if classes.total():
             by_state[state] = classes
-    if not by_state:
-        return
-    x = Axis("size of a free extent, from (each class up to twice that)")
-    y = Axis("share of free bytes, %")
-    yield shares("Free space by size of its extents", _shortened(by_state), x, y)
+    if by_state:
+        x = Axis("size of a free extent, from (each class up to twice that)")
+        y = Axis("share of free bytes, %")
+        yield shares("Free space by size of its extents", by_state, x, y)
 
 
 def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -135,10 +137,10 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
         for store in layout.stores:
             if store.aligned_free_share and store.free_bytes:
                 free_bytes += store.free_bytes
-                inside.update(
-                    {int(size): round((of or 0) * store.free_bytes) for size, of in store.aligned_free_share.items()}
-                )
-        rows += [(short(state), size, 100 * inside_bytes / free_bytes) for size, inside_bytes in inside.items()]
+                for size, share in store.aligned_free_share.items():
+                    inside[int(size)] += round((share or 0) * store.free_bytes)
+        for chunk_bytes, inside_bytes in inside.items():
+            rows.append((state, chunk_bytes, 100 * inside_bytes / free_bytes))
     if rows:
         table = pd.DataFrame(rows, columns=["line", "size", "median"])
         ticks = {math.log2(size): round_size(size) for size in sorted(table["size"].unique())}
@@ -150,17 +152,22 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
 def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
     by_state: dict[str, Counter[str]] = {}
     kinds = set()
+    labels: dict[str, str] = {}
     for state, layout in chosen.items():
-        for groups in (store.groups for store in layout.stores if store.groups):
-            kinds.add(groups.kind)
-            by_state.setdefault(state, Counter()).update({bucket.label: bucket.groups for bucket in groups.buckets})
-    by_state = {state: buckets for state, buckets in by_state.items() if buckets.total()}
+        buckets: Counter[str] = Counter()
+        for store in layout.stores:
+            if store.groups:
+                kinds.add(store.groups.kind)
+                for bucket in store.groups.buckets:
+                    buckets[bucket.label] += bucket.groups
+        if buckets.total():
+            by_state[state] = buckets
+            labels.update(zip(buckets, buckets, strict=True))
     if by_state:
-        labels = {label: label for buckets in by_state.values() for label in buckets}
         kind = " and ".join(sorted(kinds))
         x = Axis(f"free share of a {kind}")
         y = Axis(f"share of all {kind}s, %")
-        yield shares(f"{kind.capitalize()}s by free share", _shortened(by_state), x, y, labels)
+        yield shares(f"{kind.capitalize()}s by free share", by_state, x, y, labels)
 
 
 def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -169,19 +176,17 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
     for state, layout in chosen.items():
         for store in layout.stores:
             for kind, files in (store.files or {}).items():
-                classes = by_kind.setdefault(kind, {}).setdefault(state, Counter())
-                for extents, number in files.extents_per_file.items():
-                    classes[max(0, int(extents) - 1).bit_length()] += number
+                if any(files.extents_per_file.values()):
+                    classes = by_kind.setdefault(kind, {}).setdefault(state, Counter())
+                    for extents, number in files.extents_per_file.items():
+                        classes[max(0, int(extents) - 1).bit_length()] += number
     for kind, by_state in by_kind.items():
-        by_state = {state: classes for state, classes in by_state.items() if classes.total()}
-        if by_state:
-            classes_of = {
-                power: str(1 << power) if power < 2 else f"{(1 << power - 1) + 1}-{1 << power}"
-                for power in range(max(map(max, by_state.values())) + 1)
-            }
-            x = Axis("extents of a file")
-            y = Axis("share of files, %")
-            yield shares(f"Extents of a file, {kind}", _shortened(by_state), x, y, classes_of)
+        names = {0: "1"}
+        for power in range(1, max(map(max, by_state.values())) + 1):
+            names[power] = f"{(1 << power - 1) + 1}-{1 << power}" if power > 1 else "2"
+        x = Axis("extents of a file")
+        y = Axis("share of files, %")
+        yield shares(f"Extents of a file, {kind}", by_state, x, y, names)
 
 
 def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
@@ -195,16 +200,16 @@ def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]
                 if files.layout_score is not None and state in fullness:
                     before = scores.setdefault(kind, {}).get(state, 1.0)
                     scores[kind][state] = min(before, files.layout_score)
-    measured = (
-        valid_rows[valid_rows["state"].isin(list(layouts))].groupby("state")["measured_layout_score"].median().dropna()
-    )
-    scores |= {"measured files": {str(state): value for state, value in measured.items()}} if len(measured) else {}
-    rows = pd.DataFrame(
-        {"kind": kind, "x": fullness[state], "median": score}
-        for kind, of_kind in scores.items()
-        for state, score in of_kind.items()
-    )
-    if len(rows):
+    planned = valid_rows[valid_rows["state"].isin(list(layouts))]
+    measured = planned.groupby("state")["measured_layout_score"].median().dropna()
+    if len(measured):
+        scores["measured files"] = {str(state): value for state, value in measured.items()}
+    points = []
+    for kind, of_kind in scores.items():
+        for state, score in of_kind.items():
+            points.append({"kind": kind, "x": fullness[state], "median": score})
+    if points:
+        rows = pd.DataFrame(points)
         x = Axis("real fullness, % of capacity in use")
         y = Axis("layout score (1: whole), worst store", (0.0, 1.05) if rows["median"].min() < 0.9 else (0.9, 1.005))
         yield lines("Layout score over real fullness", rows, "kind", x, y, joined=False)
@@ -212,10 +217,9 @@ def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]
 
 def _without(planned: list[str], evidence: Evidence) -> list[str]:
     lacking = [state for state in planned if state in evidence.without]
-    if not lacking:
-        return []
-    names = ", ".join(lacking[:NAMED]) + (f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else "")
-    return [f"No evidence of {counted(len(lacking), 'state')}: {names}."]
+    if lacking:
+        return [f"No evidence of {counted(len(lacking), 'state')}: {few(lacking, NAMED)}."]
+    return []
 
 
 def _absent(layouts: dict[str, Layout]) -> list[str]:
@@ -227,11 +231,11 @@ def _absent(layouts: dict[str, Layout]) -> list[str]:
             for key, why in store.absent.items():
                 keys.setdefault(why, {})[key] = None
                 states.setdefault(why, set()).add(state)
-    return [
-        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} not known "
-        f"in {counted(len(states[why]), 'state')}: {why}."
-        for why, names in keys.items()
-    ]
+    sentences = []
+    for why, names in keys.items():
+        verb = "are" if len(names) > 1 else "is"
+        sentences.append(f"{', '.join(names)} {verb} not known in {counted(len(states[why]), 'state')}: {why}.")
+    return sentences
 
 
 MOST_STATES = 8
@@ -264,39 +268,35 @@ def charges(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
 
 def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:
     """The extents of each state's files over its layouts and places."""
-    named = [(name, of_state(rows, name)) for name in dict.fromkeys(states or rows["state"])]
-    known = [(name, taken[EXTENTS].dropna()) for name, taken in named if taken[EXTENTS].notna().any()][:MOST_STATES]
-    if not known:
+    points: list[Point] = []
+    ticks = {}
+    for name in dict.fromkeys(states or rows["state"]):
+        counts = tuple(map(float, of_state(rows, name)[EXTENTS].dropna()))
+        if counts and len(points) < MOST_STATES:
+            at = float(len(points))
+            points.append(Point(at, median(counts), n=len(counts), samples=counts))
+            ticks[at] = name.partition("@")[0]
+    if not points:
         return None
-    points = tuple(
-        Point(float(at), float(counts.median()), n=len(counts), samples=tuple(map(float, counts)))
-        for at, (_, counts) in enumerate(known)
-    )
-    x = Axis("state", ticks={float(at): name.partition("@")[0] for at, (name, _) in enumerate(known)})
-    top = max(value for point in points for value in point.samples)
+    y = Axis("extents", (0.0, 1.1 * max(max(point.samples) for point in points)))
     title = "Extents over layouts and places"
-    return Lines(title, (Series("median and files", points, joined=False),), x, Axis("extents", (0.0, 1.1 * top)))
+    return Lines(title, (Series("median and files", tuple(points), joined=False),), Axis("state", ticks=ticks), y)
 
 
 def over_jumps(rows: pd.DataFrame) -> Figure | None:
     """Time over jumps, and what the device charges where it is modelled."""
     if JUMPS not in rows or rows[JUMPS].nunique() < 2:
         return None
-    columns = {f"{phase}_seconds": Measure.of(f"{phase}_bw_mib_s").doing for phase in PHASES} | {
-        CHARGES: "charged by the device"
-    }
     series = []
+    columns = {"write_seconds": "writing", "read_seconds": "reading", CHARGES: "charged by the device"}
     for column, label in columns.items():
-        if column in rows:
-            known = rows.dropna(subset=[column, JUMPS])
-        else:
-            known = rows.iloc[:0]
-        points = tuple(
-            Point(float(jumps), float(taken.median()), samples=tuple(map(float, taken)))
-            for jumps, taken in known.groupby(JUMPS)[column]
-        )
+        if column not in rows:
+            continue
+        points = []
+        for jumps, taken in rows.dropna(subset=[column, JUMPS]).groupby(JUMPS)[column]:
+            points.append(Point(float(jumps), float(taken.median()), samples=tuple(map(float, taken))))
         if points:
-            series.append(Series(label, points, joined=column == CHARGES))
+            series.append(Series(label, tuple(points), joined=column == CHARGES))
     if not series:
         return None
     return Lines("Counts against time", tuple(series), Axis("jumps that are charged"), Axis("time of a file, s"))
@@ -307,7 +307,7 @@ def slopes(rows: pd.DataFrame) -> list[list[str]]:
     if JUMPS not in rows:
         return []
     rows = rows.assign(place=rows["place"].fillna(1) if "place" in rows else 1)
-    return [row for phase in PHASES if (row := _slope(rows, phase))]
+    return list(filter(None, [_slope(rows, phase) for phase in PHASES]))
 
 
 def _slope(rows: pd.DataFrame, phase: str) -> list[str]:

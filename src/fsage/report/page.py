@@ -27,7 +27,7 @@ from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
 from fsage.report import caveats, evidence, layout, render, requests, targets
 from fsage.report.evidence import Evidence
-from fsage.report.parts import NO_ANSWER, NOTHING, Answer, Data, Section, view_of
+from fsage.report.parts import NO_ANSWER, NOTHING, Answer, Data, Section, figures_of, view_of
 from fsage.report.render import template
 from fsage.study.study import Study
 
@@ -52,7 +52,7 @@ class Page:
     def figures(self) -> list[Figure]:
         """All of them, in the order of the page."""
         on_top = [self.answer.figure] if self.answer.figure else []
-        return [*on_top, *(figure for section in self.sections for figure in section.figures)]
+        return on_top + figures_of(self.sections)
 
     def html(self, panels: Mapping[str, Panel]) -> str:
         """The page, with the drawing of each figure by its name."""
@@ -180,9 +180,8 @@ def _warnings(frame: pd.DataFrame) -> list[str]:
 def _digests(frame: pd.DataFrame) -> dict[str, list[str]]:
     """State -> digests of the layouts in which its records were taken; states without any record are left out."""
     readable = frame[frame["status"] != "unreadable"]
-    return {
-        str(state): list(digests.dropna().unique()) for state, digests in readable.groupby("state")["layout_digest"]
-    }
+    by_state = readable.groupby("state")["layout_digest"]
+    return {str(state): list(digests.dropna().unique()) for state, digests in by_state}
 
 
 def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], more: Iterable[Section]) -> list[Section]:
@@ -200,8 +199,7 @@ def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], mor
         caveats.signs_section(data.frame),
         caveats.absent_section(data.frame),
     ]
-    shown = [_shown(section) for section in all_sections if section]
-    return [section for section in shown if section]
+    return list(filter(None, map(_shown, filter(None, all_sections))))
 
 
 def _shown(section: Section) -> Section | None:

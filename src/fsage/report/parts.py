@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from statistics import median
 from typing import ClassVar, NamedTuple
 
@@ -142,6 +143,14 @@ class Section:
         return slug(self.title)
 
 
+def figures_of(sections: Sequence[Section]) -> list[Figure]:
+    """All of them, in the order of the page."""
+    figures: list[Figure] = []
+    for section in sections:
+        figures += section.figures
+    return figures
+
+
 MOST_CARDS = 4
 SENTENCES = 2
 WIDTH = 16
@@ -212,8 +221,8 @@ def by_comparisons(
     if largest_first:
         said[1:1] = _on_own_disk(largest_first[0][0], named, rows)
     said += _outliers(data.table, largest_first)
-    shown = [comparison for of_pair in list(pairs.values())[:PAIRS] for comparison in of_pair]
-    compared = [comparison for of_pair in largest_first for comparison in of_pair]
+    shown = list(chain.from_iterable(list(pairs.values())[:PAIRS]))
+    compared = list(chain.from_iterable(largest_first))
     return Answer(said, states_figure(shown, rows, named), cards_of(compared), codes)
 
 
@@ -332,13 +341,11 @@ def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> lis
     largest = table[
         table["transfer_size_bytes"].isna() | (table["transfer_size_bytes"] == table["transfer_size_bytes"].max())
     ]
-    names = dict.fromkeys(name for of_pair in pairs for pair in of_pair for name in (pair.state, pair.against))
-    flagged = [
-        f"{Measure.of(row.measure).name} at {name}, {flag}"
-        for name in names
-        for row in of_state(largest, name).itertuples()
-        for flag in row.flags
-    ]
+    names = dict.fromkeys(name for pair in chain.from_iterable(pairs) for name in (pair.state, pair.against))
+    flagged = []
+    for name in names:
+        for row in of_state(largest, name).itertuples():
+            flagged += [f"{Measure.of(row.measure).name} at {name}, {flag}" for flag in row.flags]
     if not flagged:
         return []
     number = counted(len(flagged), "outlier")
@@ -348,17 +355,20 @@ def _outliers(table: pd.DataFrame, pairs: Sequence[Sequence[Comparison]]) -> lis
 def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Callable[[str], Named]) -> Lines | None:
     """The rates in the states that are compared, side by side."""
     states = list(dict.fromkeys(name for pair in compared for name in (pair.against, pair.state)))
-    points = pd.DataFrame(
-        {"rate": Measure.of(measure).doing, "x": place, "state": named(state).short} | plotted(taken)
-        for measure in dict.fromkeys(pair.measure for pair in compared if pair.measure.endswith("_bw_mib_s"))
-        for place, state in enumerate(states)
-        if (taken := values(of_state(rows, state), measure))
-    )
-    if len(points) < 2:
+    measures = dict.fromkeys(pair.measure for pair in compared if pair.measure.endswith("_bw_mib_s"))
+    ticks = {float(place): _wrapped(named(state).short) for place, state in enumerate(states)}
+    rates = []
+    for measure in measures:
+        for place, state in enumerate(states):
+            taken = values(of_state(rows, state), measure)
+            if taken:
+                point = {"rate": Measure.of(measure).doing, "x": place, "state": named(state).short}
+                rates.append(point | plotted(taken))
+    if len(rates) < 2:
         return None
-    x = Axis("", ticks={float(place): _wrapped(named(state).short) for place, state in enumerate(states)})
+    points = pd.DataFrame(rates)
     y = Axis.around("bandwidth, MiB/s", points, zero=True)
-    return lines("The states that are compared", points, "rate", x, y, joined=False)
+    return lines("The states that are compared", points, "rate", Axis("", ticks=ticks), y, joined=False)
 
 
 def _wrapped(text: str) -> str:

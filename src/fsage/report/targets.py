@@ -100,24 +100,28 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
 
 def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     """The study's primary comparisons target by target, from `frame` as it was measured."""
-    of_target = {name: at_largest_transfer(part) for name, part in as_measured(frame).groupby("target", sort=True)}
-    asked = []
+    frame = as_measured(frame)
+    of_target = [(str(name), at_largest_transfer(part)) for name, part in frame.groupby("target", sort=True)]
+    tested = []
     ps = []
     for pair in study.headline:
-        for measure in measures(as_measured(frame)):
-            in_state = {name: values(of_state(rows, pair.state), measure) for name, rows in of_target.items()}
-            references = {name: values(of_state(rows, pair.against), measure) for name, rows in of_target.items()}
-            both = [
-                name
-                for name in in_state
-                if in_state[name] and references[name] and (not pair.measures or measure in pair.measures)
-            ]
-            if len(both) < 2:
+        for measure in measures(frame):
+            if pair.measures and measure not in pair.measures:
                 continue
-            ratios = {str(name): float(np.median(in_state[name]) / np.median(references[name])) for name in both}
-            asked.append((pair.label, measure, ratios))
-            ps.append(interaction_p([in_state[name] for name in both], [references[name] for name in both]))
-    return [Compared(*entry, p) for entry, p in zip(asked, adjust_primary(ps), strict=True)]
+            ratios = {}
+            in_state = []
+            references = []
+            for name, rows in of_target:
+                taken = values(of_state(rows, pair.state), measure)
+                beside = values(of_state(rows, pair.against), measure)
+                if taken and beside:
+                    ratios[name] = float(np.median(taken) / np.median(beside))
+                    in_state.append(taken)
+                    references.append(beside)
+            if len(ratios) > 1:
+                tested.append((pair.label, measure, ratios))
+                ps.append(interaction_p(in_state, references))
+    return [Compared(*test, p) for test, p in zip(tested, adjust_primary(ps), strict=True)]
 
 
 def interaction_p(in_state: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> float | None:
@@ -129,12 +133,11 @@ def interaction_p(in_state: Sequence[Sequence[float]], reference: Sequence[Seque
     """
     from scipy import stats
 
-    rows = [
-        (target, state, value)
-        for state, groups in enumerate((in_state, reference))
-        for target, taken in enumerate(groups)
-        for value in taken
-    ]
+    rows = []
+    for state_number, groups in enumerate((in_state, reference)):
+        for target_number, group in enumerate(groups):
+            for value in group:
+                rows.append((target_number, state_number, value))
     target, state, taken = map(np.array, zip(*rows, strict=True))
     of_target = np.equal.outer(target, np.arange(len(in_state))).astype(float)
     additive = _onto(np.column_stack([of_target, state]))
@@ -243,9 +246,9 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
     pairs = compared(frame, study)
     sentences = [HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND]
     if target_effects:
-        wide = max((effect.high / effect.low for effect in target_effects if effect.high and effect.low), default=None)
-        if wide:
-            accuracy = f", known within a factor of {wide**0.5:.3f}"
+        widths = [effect.high / effect.low for effect in target_effects if effect.high and effect.low]
+        if widths:
+            accuracy = f", known within a factor of {max(widths) ** 0.5:.3f}"
         else:
             accuracy = ""
         factors = [effect.factor for effect in target_effects]
@@ -254,37 +257,34 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
             f"measured: {min(factors):.3f} to {max(factors):.3f}{accuracy}."
         )
     if pairs:
-        apart = [pair for pair in pairs if pair.apart]
+        apart = [pair.sentence for pair in pairs if pair.apart]
         sentences.append(
             "Does age do the same to all targets? Each primary comparison was tested for a difference between "
             f"targets. The test permutes residuals, at level {ALPHA:.0%} over all comparisons; differences below "
             f"{MARGIN:.0%} do not count. Result: "
-            + ("; ".join(pair.sentence for pair in apart) if apart else "no difference was found")
-            + "."
+            f"{'; '.join(apart) or 'no difference was found'}."
         )
-    figures = [figure for figure in (_effects_figure(target_effects, names), _pairs_figure(pairs, names)) if figure]
-    return Section(
-        "Targets", " ".join(sentences), [*figures], warnings=warnings(frame), table=_table(frame, target_effects, names)
-    )
+    figures = filter(None, [_effects_figure(target_effects, names), _pairs_figure(pairs, names)])
+    table = _table(frame, target_effects, names)
+    return Section("Targets", " ".join(sentences), [*figures], warnings=warnings(frame), table=table)
 
 
 def _effects_figure(target_effects: list[Effect], names: list[str]) -> Lines | None:
     """Each target's factor, a series a measure."""
-    rows = [
-        {"line": Measure.of(effect.measure).plural, "state": effect.target, "median": effect.factor, "n": effect.states}
-        | {"low": effect.low, "high": effect.high}
-        for effect in target_effects
-    ]
+    rows = []
+    for effect in target_effects:
+        row = {"line": Measure.of(effect.measure).plural, "state": effect.target, "median": effect.factor}
+        rows.append({**row, "low": effect.low, "high": effect.high, "n": effect.states})
     return _by_target("Each target against all", rows, names, "rate over the mean of all targets")
 
 
 def _pairs_figure(pairs: list[Compared], names: list[str]) -> Lines | None:
     """Each primary comparison, target by target."""
-    rows = [
-        {"line": f"{pair.label}, {Measure.of(pair.measure).plural}", "state": name, "median": ratio}
-        for pair in pairs
-        for name, ratio in pair.ratios.items()
-    ]
+    rows = []
+    for pair in pairs:
+        line = f"{pair.label}, {Measure.of(pair.measure).plural}"
+        for name, ratio in pair.ratios.items():
+            rows.append({"line": line, "state": name, "median": ratio})
     return _by_target("Primary comparisons on each target", rows, names, "rate over that of the state compared with")
 
 
@@ -298,23 +298,21 @@ def _by_target(title: str, rows: list[Json], names: list[str], rate: str) -> Lin
 def _table(frame: pd.DataFrame, target_effects: list[Effect], names: list[str]) -> list[list[str]]:
     """A row a target."""
     valid = samples(frame)
-    rates = list(dict.fromkeys(effect.measure for effect in target_effects))
+    rates = dict.fromkeys(effect.measure for effect in target_effects)
+    by_name = {(effect.target, effect.measure): effect for effect in target_effects}
     rows = [["target", "states", "valid samples", *(f"factor of {Measure.of(rate).name}s" for rate in rates)]]
     for name in names:
         of_target = valid[valid["target"] == name]
-        by_measure = {effect.measure: effect for effect in target_effects if effect.target == name}
-        rows.append(
-            [
-                name,
-                str(of_target["state"].nunique()),
-                str(len(of_target)),
-                *(_factor(by_measure.get(rate)) for rate in rates),
-            ]
-        )
+        row = [name, str(of_target["state"].nunique()), str(len(of_target))]
+        for rate in rates:
+            row.append(_factor(by_name.get((name, rate))))
+        rows.append(row)
     return rows
 
 
 def _factor(effect: Effect | None) -> str:
     if effect is None:
         return "not known"
-    return f"{effect.factor:.3f}" + (f" ({effect.low:.3f} to {effect.high:.3f})" if effect.low and effect.high else "")
+    if effect.low and effect.high:
+        return f"{effect.factor:.3f} ({effect.low:.3f} to {effect.high:.3f})"
+    return f"{effect.factor:.3f}"

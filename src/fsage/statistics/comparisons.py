@@ -116,11 +116,11 @@ def exchanged(logs: Sequence[np.ndarray], groups: Sequence[np.ndarray]) -> tuple
     roots = [np.sqrt(np.bincount(codes)) for codes in groups]
 
     def far(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-        sums = [np.bincount(codes, part) for codes, part in zip(groups, parts, strict=True)]
-        return [
-            np.abs(np.append(of_groups / root, of_groups.sum() / np.sqrt((root**2).sum())))
-            for of_groups, root in zip(sums, roots, strict=True)
-        ]
+        found = []
+        for codes, root, part in zip(groups, roots, parts, strict=True):
+            sums = np.bincount(codes, part)
+            found.append(np.abs(np.append(sums / root, sums.sum() / np.sqrt((root**2).sum()))))
+        return found
 
     observed = far(scaled)
     most = [max(part.max() for part in observed)]

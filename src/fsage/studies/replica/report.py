@@ -45,12 +45,12 @@ WHY = {
 
 def copied(data: Data) -> dict[str, dict[str, Any]]:
     """State -> what its step noted, of the states that are replicas."""
-    return {
-        state: notes[kind]
-        for state, notes in data.notes.items()
-        for kind in (Replica.kind, KeepFreeSpace.kind)
-        if kind in notes
-    }
+    copies = {}
+    for state, notes in data.notes.items():
+        for kind in (Replica.kind, KeepFreeSpace.kind):
+            if kind in notes:
+                copies[state] = notes[kind]
+    return copies
 
 
 def is_copied(data: Data, state: str) -> bool:
@@ -82,39 +82,40 @@ def maps(data: Data) -> Section | None:
 
 def agreement(data: Data) -> Section | None:
     """A row for each state: how many of the free bytes agree, one by one, and why the rest do not."""
-    head = ["state", "source", "original", "free extents", "here", "agree", *WHY]
-    rows = [
-        [
+    table = [["state", "source", "original", "free extents", "here", "agree", *WHY]]
+    for state, noted in copied(data).items():
+        row = [
             state,
             str(noted["source"]),
             f"{_full(noted['original']):.1f}% full",
             f"{noted['original']['free_extents']:,}",
             f"{noted['found']['free_extents']:,}",
             f"{math.floor(1e5 * noted['agree_share']) / 1e3:.3f}%",  # 100% only where nothing differs
-            *(round_size(noted[f"{why}_bytes"]) for why in WHY),
         ]
-        for state, noted in copied(data).items()
-    ]
-    if not rows:
+        table.append(row + [round_size(noted[f"{why}_bytes"]) for why in WHY])
+    if len(table) == 1:
         return None
     sentences = ["Bytes that are free in both, as a share of bytes that are free in either."]
     sentences += [f"Column {name}: {words}." for name, words in WHY.items()]
     if any("bitmap" in noted.get("held_by", "") for noted in copied(data).values()):
         sentences.append("No file holds what is in use here: it is marked in the block bitmaps.")
-    return Section("How exactly it was copied", " ".join(sentences), [], warnings=_drawn(data), table=[head, *rows])
+    return Section("How exactly it was copied", " ".join(sentences), [], warnings=_drawn(data), table=table)
 
 
 def _drawn(data: Data) -> list[str]:
     """How well samples stand for the layout."""
-    return [
-        f"{state}: {len(dataset.lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
-        f"{drawn['window_groups']} groups, {100 * drawn['free_share_sample']:.1f}% free where the whole is "
-        f"{100 * drawn['free_share_whole']:.1f}%. "
-        f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. That of "
-        f"groups by free share is {_distance(drawn['emd_share'])}."
-        for state, noted in copied(data).items()
-        if "windows" in (drawn := noted.get("drawn") or {})
-    ]
+    sentences = []
+    for state, noted in copied(data).items():
+        drawn = noted.get("drawn") or {}
+        if "windows" in drawn:
+            sentences.append(
+                f"{state}: {len(dataset.lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
+                f"{drawn['window_groups']} groups, {100 * drawn['free_share_sample']:.1f}% free where the whole is "
+                f"{100 * drawn['free_share_whole']:.1f}%. "
+                f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. "
+                f"That of groups by free share is {_distance(drawn['emd_share'])}."
+            )
+    return sentences
 
 
 def span(ratio: statistics.Ratio) -> str:
@@ -154,20 +155,23 @@ def ranking(data: Data) -> Section | None:
     measures = list(dict.fromkeys(rows["measure"]))
     if rows.empty:
         return None
-    noted = copied(data)
+    of_layout: dict[str, dict[str, Any]] = {}
+    for name, noted in copied(data).items():
+        if is_copied(data, name):
+            of_layout.setdefault(data.axes_of(name).get("layout", ""), noted)
     ranked: list[tuple[float, list[str]]] = []
     for state, part in rows.groupby("state", sort=False):
-        by_measure = {str(row["measure"]): row["to_clean"] for _, row in part.iterrows()}
-        axes = data.axes_of(str(state))
-        of = next((notes for name, notes in noted.items() if data.axes_of(name) == axes), None)
+        by_measure = dict(zip(part["measure"], part["to_clean"], strict=True))
+        layout = data.axes_of(str(state))["layout"]
         lies = ["", ""]
-        if of:
+        if layout in of_layout:
+            of = of_layout[layout]
             lies = [f"{_full(of['original']):.1f}%", f"{of['found']['free_extents']:,}"]
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
-        worst = min(factor.value for factor in by_measure.values())
-        ranked.append((worst, [str(axes["layout"]), *lies, *cells]))
+        ranked.append((min(factor.value for factor in by_measure.values()), [str(layout), *lies, *cells]))
+    ranked.sort(key=lambda entry: entry[0])
     head = ["layout", "full", "free extents", *(f"{groups.Measure.of(measure).name}s" for measure in measures)]
-    table = [head, *(row for _, row in sorted(ranked, key=lambda entry: entry[0]))]
+    table = [head, *(row for _, row in ranked)]
     text = (
         "Rates with the copied free space over rates with the same amount in one extent. The worst is first: drain or "
         "defragment it first, if this target resembles its device. An interval that contains 1 shows no cost."

@@ -25,7 +25,7 @@ from .rows import (
     SQLITE,
     WEIGHTS,
     Shared,
-    against_fair,
+    by_panel,
     drawn,
     patterns_axis,
     scheduler_label,
@@ -50,21 +50,18 @@ def sharing(data: Data, workload: str) -> Section | None:
         who = "both groups"
     two = CALLED[workload]
     plots = []
-    for scheduler, piece in dict.fromkeys((case.scheduler, case.piece) for case in everything):
-        cases = [case for case in everything if (case.scheduler, case.piece) == (scheduler, piece)]
+    for cases in by_panel(everything):
         keys = [(case.pattern, case.stage) for case in cases]
-        rows = drawn(((two[group], case, case.bw_mib_s.get(group, [])) for group in GROUPS for case in cases), keys)
-        plots.append(
-            figures.lines(
-                f"Bandwidth of {who}, {scheduler_label(scheduler)}" + f", pieces of {piece}" * several,
-                rows,
-                "line",
-                patterns_axis(cases, keys),
-                figures.Axis.around("read bandwidth, MiB/s", rows),
-                joined=False,
-                note=cases[0].charged,
-            )
-        )
+        taken = []
+        for group in GROUPS:
+            taken += [(two[group], case, case.bw_mib_s.get(group, [])) for case in cases]
+        rows = drawn(taken, keys)
+        title = f"Bandwidth of {who}, {cases[0].label}"
+        if several:
+            title += f", pieces of {cases[0].piece}"
+        x = patterns_axis(cases, keys)
+        y = figures.Axis.around("read bandwidth, MiB/s", rows)
+        plots.append(figures.lines(title, rows, "line", x, y, joined=False, note=cases[0].charged))
     if workload == SQLITE:
         files = "what it asks lies whole"
     else:
@@ -85,10 +82,7 @@ def fair(data: Data, workload: str) -> Section | None:
     if not pairs:
         return None
     heads = ["scheduler", "state", "pattern", "MiB/s", "I/Os", "KiB each", "ratio", "CoV of it"]
-    table = [
-        [*heads, *(f"group {group} to fair" for group in GROUPS)],
-        *(_fair_row(pair, everything) for pair in pairs),
-    ]
+    table = [[*heads, *map("group {} to fair".format, GROUPS)], *map(_fair_row, pairs)]
     called = " and ".join(CALLED[workload].values())
     text = (
         f"Medians of {called}, in that order; I/Os are those that the kernel counted in a sample. The ratio is "
@@ -97,19 +91,26 @@ def fair(data: Data, workload: str) -> Section | None:
     return Section(f"Rates and fair rates{BESIDE[workload]}", text, [], table=table)
 
 
-def _fair_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
+def _fair_row(case: Shared) -> list[str]:
     spread = statistics.summarise(case.ratios).cov
-    weights = ":".join(str(reader.weight) for reader in PATTERNS[case.pattern].values())
+    weights = [str(reader.weight) for reader in PATTERNS[case.pattern].values()]
+    rates = []
+    ios = []
+    sizes = []
+    to_fair = []
+    for group in GROUPS:
+        rates.append(f"{median(case.bw_mib_s[group]):.4g}")
+        ios.append(f"{median(case.ios[group]):,.0f}")
+        sizes.append(_size(median(case.io_kib[group])))
+        to_fair.append(words.times(case.against_fair(group)))
     return [
-        scheduler_label(case.scheduler),
+        case.label,
         case.state,
-        f"{case.pattern} ({weights})",
-        " and ".join(f"{median(case.bw_mib_s[group]):.4g}" for group in GROUPS),
-        " and ".join(f"{median(case.ios[group]):,.0f}" for group in GROUPS),
-        " and ".join(_size(median(case.io_kib[group])) for group in GROUPS),
+        f"{case.pattern} ({':'.join(weights)})",
+        *map(" and ".join, (rates, ios, sizes)),
         f"{median(case.ratios):.3g}",
         Section.NONE if spread is None else f"{spread:.1%}",
-        *(words.times(against_fair(case, group, everything)) for group in GROUPS),
+        *to_fair,
     ]
 
 
@@ -122,15 +123,13 @@ def _size(kib: float) -> str:
 def steps(data: Data, workload: str) -> Section | None:
     """A table: each group's rate with the file in pieces over its rate with whole files, before and after."""
     everything = shared(data, workload)
-    by_key = {(case.scheduler, case.piece, case.stage, case.pattern): case for case in everything}
     rows = []
     for case in everything:
-        whole_pattern = WHOLE_FILES.get(case.pattern)
-        keys = ((case.scheduler, case.piece, stage, whole_pattern) for stage in (case.stage, BEFORE))
-        whole = next((by_key[key] for key in keys if key in by_key), None)
-        if whole:  # they are the same before and after
+        pattern = WHOLE_FILES.get(case.pattern)
+        whole = case.in_pattern(pattern, (case.stage, BEFORE))  # they are the same before and after
+        if whole:
             factors = [words.times(statistics.ratio(case.bw_mib_s[name], whole.bw_mib_s[name])) for name in GROUPS]
-            rows.append([scheduler_label(case.scheduler), case.state, f"{case.pattern} / {whole_pattern}", *factors])
+            rows.append([case.label, case.state, f"{case.pattern} / {pattern}", *factors])
     if not rows:
         return None
     text = (
@@ -147,15 +146,18 @@ def queries(data: Data) -> Section | None:
     if not everything:
         return None
     heads = ["scheduler", "state", "pattern", "query, s", "to alone", "to whole files", f"{CALLED[SQLITE]['1']}, MiB/s"]
-    table = [heads, *(_query_row(case, everything) for case in everything)]
-    pieces = list(dict.fromkeys(case.piece for case in everything))
+    table = [heads, *map(_query_row, everything)]
+    by_piece: dict[str, list[Shared]] = {}
+    for case in everything:
+        by_piece.setdefault(case.piece, []).append(case)
     plots = []
-    for piece in pieces:
-        cases = [case for case in everything if case.piece == piece]
-        in_order = sorted(cases, key=lambda case: (case.stage != BEFORE, case.pattern))
-        keys = list(dict.fromkeys((case.pattern, case.stage) for case in in_order))
-        rows = drawn(((scheduler_label(case.scheduler), case, case.query_seconds) for case in cases), keys)
-        title = "Time of a query" + f", pieces of {piece}" * (len(pieces) > 1)
+    for piece, cases in by_piece.items():
+        keys = list(dict.fromkeys((case.pattern, case.stage) for case in cases))
+        keys.sort(key=lambda key: (key[1] != BEFORE, key[0]))
+        rows = drawn([(case.label, case, case.query_seconds) for case in cases], keys)
+        title = "Time of a query"
+        if len(by_piece) > 1:
+            title += f", pieces of {piece}"
         y = figures.Axis.from_zero("one query, s", rows)
         plots.append(figures.lines(title, rows, "line", patterns_axis(cases, keys), y, joined=False))
     text = (
@@ -168,23 +170,24 @@ def queries(data: Data) -> Section | None:
     return Section("The query beside random reads", text, plots, table=table)
 
 
-def _query_row(case: Shared, everything: Sequence[Shared]) -> list[str]:
+def _query_row(case: Shared) -> list[str]:
     row = groups.plotted(case.query_seconds)
     return [
-        scheduler_label(case.scheduler),
+        case.label,
         case.state,
         case.pattern,
         f"{row['median']:.3g}{words.bounds(row['low'], row['high'], 3)}",
-        _query_against(case, ALONE["2"], everything),
-        _query_against(case, WHOLE_FILES.get(case.pattern), everything),
+        _query_against(case, ALONE["2"]),
+        _query_against(case, WHOLE_FILES.get(case.pattern)),
         f"{median(case.bw_mib_s['1']):.4g}" if "1" in case.bw_mib_s else Section.NONE,
     ]
 
 
-def _query_against(case: Shared, pattern: str | None, everything: Sequence[Shared]) -> str:
+def _query_against(case: Shared, pattern: str | None) -> str:
     """The query's time over that in another pattern, which is the same before and after where all files are whole."""
-    for other in everything:
-        if (other.scheduler, other.piece, other.pattern) == (case.scheduler, case.piece, pattern) and other is not case:
+    for other in case.beside:
+        alike = (other.scheduler, other.piece, other.pattern) == (case.scheduler, case.piece, pattern)
+        if alike and other is not case and other.query_seconds:
             return words.times(statistics.ratio(case.query_seconds, other.query_seconds))
     return Section.NONE
 
@@ -205,21 +208,20 @@ CODES = (
 def answer(data: Data) -> Answer | None:
     """The victim under each scheduler at equal weights, before and after defragmentation."""
     for workload in (WEIGHTS, SQLITE):
-        everything = shared(data, workload)
-        cases = [case for case in everything if case.pattern == PATTERN]
+        cases = [case for case in shared(data, workload) if case.pattern == PATTERN]
         if cases:
-            return _answer(data, cases, everything)
+            return _answer(data, cases)
     return None
 
 
-def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared]) -> Answer:
+def _answer(data: Data, shareds: Sequence[Shared]) -> Answer:
     piece = shareds[0].piece
     of_piece = [case for case in shareds if case.piece == piece]
     hot_was_tried = any(case.stage == HOT for case in shareds)
     verdicts: dict[str, list[tuple[str, dict[str, str | None]]]] = {BEFORE: [], HOT: [], AFTER: []}
     for case in of_piece:
-        group, why = victim(case, everything)
-        kept = _kept(case, group, everything) if group else None
+        group, why = victim(case)
+        kept = _kept(case, group) if group else None
         verdicts[case.stage].append((case.scheduler, {"victim": group, "why": why, "kept": kept}))
     said = words.sentences(
         "iocontrol/answer",
@@ -232,12 +234,12 @@ def _answer(data: Data, shareds: Sequence[Shared], everything: Sequence[Shared])
         label=scheduler_label,
         margin=f"{statistics.Ratio.MARGIN:.0%}",
     )
-    cards = [_card(case, everything) for case in of_piece if case.stage == BEFORE]
-    return Answer(said, _figure(shareds, everything), cards[:4], CODES)
+    cards = [_card(case) for case in of_piece if case.stage == BEFORE]
+    return Answer(said, _figure(shareds), cards[:4], CODES)
 
 
-def _kept(case: Shared, group: str, everything: Sequence[Shared]) -> str:
-    fair = against_fair(case, group, everything)
+def _kept(case: Shared, group: str) -> str:
+    fair = case.against_fair(group)
     if fair is None or fair.value is None:
         return "not known"
     if fair.interval:
@@ -247,13 +249,13 @@ def _kept(case: Shared, group: str, everything: Sequence[Shared]) -> str:
     return f"{100 * fair.value:.0f}%{interval}"
 
 
-def _card(case: Shared, everything: Sequence[Shared]) -> Card:
-    verdict = victim(case, everything)
+def _card(case: Shared) -> Card:
+    verdict = victim(case)
     if verdict.why:
         size = "not known"
     else:
         size = f"group {verdict.victim} loses" if verdict.victim else "nobody loses"
-    kept = words.joined([f"group {group} {_kept(case, group, everything)}" for group in case.shares])
+    kept = words.joined([f"group {group} {_kept(case, group)}" for group in case.shares])
     return Card(
         f"{scheduler_label(case.scheduler)}, {case.state}",
         size,
@@ -268,15 +270,17 @@ def _short(scheduler: str) -> str:
     return scheduler_label(scheduler)
 
 
-def _figure(shareds: Sequence[Shared], everything: Sequence[Shared]) -> figures.Figure | None:
-    schedulers = list(dict.fromkeys(case.scheduler for case in shareds))
-    cases = sorted(shareds, key=lambda case: schedulers.index(case.scheduler))
-    rows = pd.DataFrame(
-        {"group": group, "x": place, "state": f"{_short(case.scheduler)} {case.stage}"} | groups.plotted(factor)
-        for group in GROUPS
-        for place, case in enumerate(cases)
-        if (factor := against_fair(case, group, everything)) and factor.value is not None
-    )
+def _figure(shareds: Sequence[Shared]) -> figures.Figure | None:
+    order = list(dict.fromkeys(case.scheduler for case in shareds))
+    cases = sorted(shareds, key=lambda case: order.index(case.scheduler))
+    points = []
+    for group in GROUPS:
+        for place, case in enumerate(cases):
+            factor = case.against_fair(group)
+            if factor and factor.value is not None:
+                state = f"{_short(case.scheduler)} {case.stage}"
+                points.append({"group": group, "x": place, "state": state, **groups.plotted(factor)})
+    rows = pd.DataFrame(points)
     if rows.empty:
         return None
     return figures.lines(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 import pandas as pd
@@ -51,12 +52,49 @@ class Shared:
     query_seconds: list[float]
     charged: str
     """What the device was charged by, in words; '' where nothing was laid over it."""
+    beside: list[Shared] = field(repr=False, compare=False)
+    """All of its workload."""
+
+    @property
+    def label(self) -> str:
+        """The scheduler's name as the kernel's documentation writes it: 'BFQ'; 'no scheduler' is the control."""
+        return scheduler_label(self.scheduler)
 
     @property
     def shares(self) -> dict[str, float]:
         """What share of the device each group's weight asks for, 0 to 1."""
         weights = {name: reader.weight for name, reader in PATTERNS[self.pattern].items()}
         return {name: weight / sum(weights.values()) for name, weight in weights.items()}
+
+    def in_pattern(self, pattern: str | None, stages: Iterable[str]) -> Shared | None:
+        """Another pattern of the same scheduler and size of pieces, in the first of these stages that has it."""
+        for stage in stages:
+            for other in self.beside:
+                alike = (other.scheduler, other.piece) == (self.scheduler, self.piece)
+                if alike and (other.stage, other.pattern) == (stage, pattern):
+                    return other
+        return None
+
+    def against_fair(self, group: str) -> statistics.Ratio | None:
+        """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
+
+        Group 1 alone is P6 where it reads the file in pieces. Where it reads a whole one, it is what group 2 reads
+        alone if that is the same reader; beside SQLite it is P6 with the file made whole. A whole file is the same
+        before and after, so P1 is taken from the other stage where it was measured once.
+        """
+        source = "2"
+        stages = [self.stage, *STAGES]
+        if group == "1" and PATTERNS[self.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
+            source = "1"
+            stages = [self.stage]
+        elif group == "1" and self.workload == SQLITE:
+            source = "1"
+            stages = [AFTER]
+        alone = self.in_pattern(ALONE[source], stages)
+        if alone is None:
+            return None
+        share = self.shares[group]
+        return statistics.ratio(self.bw_mib_s[group], [rate * share for rate in alone.bw_mib_s[source]])
 
 
 def shared(data: Data, workload: str) -> list[Shared]:
@@ -65,19 +103,22 @@ def shared(data: Data, workload: str) -> list[Shared]:
     if valid_rows.empty:
         return []
     sets = dataset.parameters(valid_rows)
-    params = [sets[text] for text in valid_rows["params"]]
-    odd = [key for key in params[0] if key not in OWN and len({param.get(key) for param in sets.values()}) > 1]
+    odd = []
+    for key in next(iter(sets.values())):
+        if key not in OWN and len({params.get(key) for params in sets.values()}) > 1:
+            odd.append(key)
     axes = dataset.unpacked(valid_rows, "axis", "piece_bytes", "stage")
     valid_rows = valid_rows.assign(
-        scheduler=[_scheduler(param, odd) for param in params],
-        pattern=[param["pattern"] for param in params],
-        charged=list(map(_charged, params)),
+        scheduler=valid_rows["params"].map({text: _scheduler(params, odd) for text, params in sets.items()}),
+        pattern=dataset.unpacked(valid_rows, "param", "pattern"),
+        charged=valid_rows["params"].map({text: _charged(params) for text, params in sets.items()}),
         piece=axes["piece_bytes"].map(round_size),
         stage=axes["stage"],
-        place=valid_rows["state"].map({state: place for place, state in enumerate(data.planned)}),
+        place=valid_rows["state"].map(dict(zip(data.planned, count(), strict=False))),
     ).sort_values(["scheduler", "place", "pattern", "iteration"], kind="stable")
-    return [
-        Shared(
+    found: list[Shared] = []
+    for (scheduler, state, pattern), part in valid_rows.groupby(["scheduler", "state", "pattern"], sort=False):
+        case = Shared(
             workload,
             scheduler,
             state,
@@ -90,39 +131,22 @@ def shared(data: Data, workload: str) -> list[Shared]:
             _numbers(part, "bw_ratio"),
             _numbers(part, "query_seconds"),
             part["charged"].iloc[0],
+            found,
         )
-        for (scheduler, state, pattern), part in valid_rows.groupby(["scheduler", "state", "pattern"], sort=False)
-    ]
+        found.append(case)
+    return found
+
+
+def by_panel(cases: Iterable[Shared]) -> list[list[Shared]]:
+    """Those of one scheduler and size of pieces together, as they come."""
+    panels: dict[tuple[str, str], list[Shared]] = {}
+    for case in cases:
+        panels.setdefault((case.scheduler, case.piece), []).append(case)
+    return list(panels.values())
 
 
 def _by_group(part: pd.DataFrame, pattern: str, name: str) -> dict[str, list[float]]:
     return {group: _numbers(part, f"group{group}_{name}") for group in PATTERNS[pattern]}
-
-
-def against_fair(case: Shared, group: str, everything: Sequence[Shared]) -> statistics.Ratio | None:
-    """A group's rate over its rate alone times its weight's share; None where it was not measured alone.
-
-    Group 1 alone is P6 where it reads the file in pieces. Where it reads a whole one, it is what group 2 reads alone if
-    that is the same reader; beside SQLite it is P6 with the file made whole. A whole file is the same before and after,
-    so P1 is taken from the other stage where it was measured once.
-    """
-    if group == "1" and PATTERNS[case.pattern]["1"].file == PATTERNS[ALONE["1"]]["1"].file:
-        source = "1"
-        stages = [case.stage]
-    elif group == "1" and case.workload == SQLITE:
-        source = "1"
-        stages = [AFTER]
-    else:
-        source = "2"
-        stages = [case.stage, *STAGES]
-    wanted = (case.scheduler, case.piece, ALONE[source])
-    alone = {other.stage: other for other in everything if (other.scheduler, other.piece, other.pattern) == wanted}
-    for stage in stages:
-        if stage in alone:
-            return statistics.ratio(
-                case.bw_mib_s[group], [rate * case.shares[group] for rate in alone[stage].bw_mib_s[source]]
-            )
-    return None
 
 
 class Verdict(NamedTuple):
@@ -132,7 +156,7 @@ class Verdict(NamedTuple):
     why: str = ""
 
 
-def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
+def victim(case: Shared) -> Verdict:
     """The group furthest below its fair rate; none; or why it is not known.
 
     A victim's interval excludes the fair rate, and its median loss is MARGIN or more. That there is none is said only
@@ -140,18 +164,16 @@ def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
     margin, by the interval's own level; J. Pharmacokinetics and Biopharmaceutics 15, 1987). All else is not known.
     """
     ratios: dict[str, statistics.Ratio] = {}
+    lost = {}
     for group in case.shares:
-        factor = against_fair(case, group, everything)
+        factor = case.against_fair(group)
         if factor is None or factor.value is None:
             return Verdict(why="a group was not measured alone")
         ratios[group] = factor
-    lost = {
-        group: factor.value or 0.0
-        for group, factor in ratios.items()
-        if factor.interval and factor.direction < 0 and (factor.value or 0.0) < 1 - statistics.Ratio.MARGIN
-    }
+        if factor.direction < 0 and factor.value < 1 - statistics.Ratio.MARGIN:
+            lost[factor.value] = group
     if lost:
-        return Verdict(min(lost, key=lambda group: lost[group]))
+        return Verdict(lost[min(lost)])
     for group, factor in ratios.items():
         if factor.interval is None:
             return Verdict(why=factor.why or "no interval")
@@ -162,12 +184,11 @@ def victim(case: Shared, everything: Sequence[Shared]) -> Verdict:
 
 def drawn(taken: Iterable[tuple[str, Shared, list[float]]], keys: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """A tidy row for each (line, case, samples) that has some, at the place that `keys` gives its pattern and stage."""
-    rows = [
-        {"line": line, "x": keys.index((case.pattern, case.stage)), "state": f"{case.pattern} {case.stage}"}
-        | groups.plotted(of_case)
-        for line, case, of_case in taken
-        if of_case
-    ]
+    rows = []
+    for line, case, of_case in taken:
+        if of_case:
+            place = keys.index((case.pattern, case.stage))
+            rows.append({"line": line, "x": place, "state": f"{case.pattern} {case.stage}", **groups.plotted(of_case)})
     return pd.DataFrame(rows)
 
 
@@ -205,6 +226,4 @@ def _charged(params: Json) -> str:
 
 
 def _numbers(part: pd.DataFrame, column: str) -> list[float]:
-    if column in part:
-        return list(map(float, part[column].dropna()))
-    return []
+    return part[column].dropna().astype(float).tolist() if column in part else []

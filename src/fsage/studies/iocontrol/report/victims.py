@@ -26,7 +26,7 @@ from .rows import (
     WEIGHTS,
     Shared,
     Verdict,
-    against_fair,
+    by_panel,
     scheduler_label,
     shared,
     victim,
@@ -58,21 +58,19 @@ def hot(data: Data) -> Section | None:
                 f"Pieces of {piece}: {round_size(done[HOT]['moved_bytes'])} were moved for what is hot, "
                 f"{round_size(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
             )
-        for scheduler in dict.fromkeys(case.scheduler for case in everything):
-            cases = {
-                (case.stage, case.pattern): case
-                for case in everything
-                if (case.scheduler, case.piece) == (scheduler, piece)
-            }
-            by_stage = {stage: [_gain(cases, stage, *which) for which in GAINS] for stage in (HOT, AFTER)}
-            for stage, of_stage in by_stage.items():
+        for panel in by_panel(everything):
+            if panel[0].piece != piece:
+                continue
+            label = panel[0].label
+            cases = {(case.stage, case.pattern): case for case in panel}
+            by_stage = {}
+            for stage in (HOT, AFTER):
+                by_stage[stage] = [_gain(cases, stage, *which) for which in GAINS]
                 if done[stage] and "unsupported" not in done[stage]:
-                    table.append(_row(scheduler, piece, stage, done[stage], of_stage))
+                    table.append(_row(label, piece, stage, done[stage], by_stage[stage]))
             kept = _kept(by_stage)
             if kept is not None:
-                texts.append(
-                    f"{scheduler_label(scheduler)}: the hot ranges alone gave {kept:.0%} of the whole file's gain."
-                )
+                texts.append(f"{label}: the hot ranges alone gave {kept:.0%} of the whole file's gain.")
     text = (
         "Only the hot ranges of the fragmented file are read, in all stages. In stage hot, the file system's own call "
         "made each fragmented hot range contiguous, one range at a time. In stage after, its tool defragmented the "
@@ -108,13 +106,13 @@ def _share(done: Mapping[str, Json]) -> float | None:
     return None
 
 
-def _row(scheduler: str, piece: str, stage: str, done: Json, gains: list[statistics.Ratio | None]) -> list[str]:
+def _row(label: str, piece: str, stage: str, done: Json, gains: list[statistics.Ratio | None]) -> list[str]:
     if stage == HOT:
         extents = f"{done['ranges_before']:,} to {done['ranges_after']:,}"
     else:
         extents = f"{done['before']['extents']:,} to {done['after']['extents']:,}"
     return [
-        scheduler_label(scheduler),
+        label,
         piece,
         "what is hot" if stage == HOT else "the whole file",
         round_size(done["moved_bytes"]),
@@ -153,19 +151,27 @@ CONTROL = "nothing, it is the control"
 
 def victims(data: Data, workload: str) -> Section | None:
     """A table: for each scheduler and state the victim in the patterns in which group 1 reads the pieces."""
-    everything = shared(data, workload)
-    pairs = [case for case in everything if len(case.shares) == len(GROUPS)]
-    in_pieces = [case for case in pairs if PATTERNS[case.pattern]["1"].file == FRAGMENTED]
-    if not in_pieces:
+    by_state: dict[tuple[str, str], dict[str, Shared]] = {}
+    patterns = set()
+    for case in shared(data, workload):
+        if len(case.shares) == len(GROUPS) and PATTERNS[case.pattern]["1"].file == FRAGMENTED:
+            by_state.setdefault((case.scheduler, case.state), {})[case.pattern] = case
+            patterns.add(case.pattern)
+    if not by_state:
         return None
-    patterns = sorted({case.pattern for case in in_pieces})
-    table = [["scheduler", "stage", "state", *(f"victim in {pattern}" for pattern in patterns), "Park and Eom"]]
-    for scheduler, state, stage in dict.fromkeys((case.scheduler, case.state, case.stage) for case in in_pieces):
-        by_pattern = {case.pattern: case for case in in_pieces if (case.scheduler, case.state) == (scheduler, state)}
-        sentences = [_said(by_pattern.get(pattern), everything, workload) for pattern in patterns]
-        verdicts = [victim(case, everything) for pattern in patterns if (case := by_pattern.get(pattern))]
-        label = scheduler_label(scheduler)
-        table.append([label, STAGES[stage], state, *sentences, _beside_published(scheduler, stage, workload, verdicts)])
+    table = [["scheduler", "stage", "state", *map("victim in {}".format, sorted(patterns)), "Park and Eom"]]
+    for (scheduler, state), by_pattern in by_state.items():
+        said = []
+        verdicts = []
+        for pattern in sorted(patterns):
+            if pattern in by_pattern:
+                verdicts.append(victim(by_pattern[pattern]))
+                said.append(_said(by_pattern[pattern], verdicts[-1]))
+            else:
+                said.append(Section.NONE)
+        stage = next(iter(by_pattern.values())).stage
+        published = _beside_published(scheduler, stage, workload, verdicts)
+        table.append([scheduler_label(scheduler), STAGES[stage], state, *said, published])
     margin = f"{statistics.Ratio.MARGIN:.0%}"
     text = (
         "The fair rate is the group's rate alone under the same scheduler, times its weight's share. The victim is "
@@ -180,21 +186,18 @@ def victims(data: Data, workload: str) -> Section | None:
     )
 
 
-def _said(case: Shared | None, everything: Sequence[Shared], workload: str) -> str:
+def _said(case: Shared, verdict: Verdict) -> str:
     """E.g. 'group 2, 0.48x (0.45 to 0.52) of fair', 'none', 'none (group 2 0.98x of fair)'."""
-    if case is None:
-        return Section.NONE
-    verdict = victim(case, everything)
     if verdict.why:
         return f"not known: {verdict.why}"
-    fair = {group: against_fair(case, group, everything) for group in case.shares}
+    called = CALLED[case.workload]
     if verdict.victim:
-        return f"{CALLED[workload][verdict.victim]}, {words.times(fair[verdict.victim])} of fair"
-    slight = [
-        f"{CALLED[workload][group]} {share.value:.2f}x"
-        for group, share in fair.items()
-        if share and share.value and share.direction < 0
-    ]
+        return f"{called[verdict.victim]}, {words.times(case.against_fair(verdict.victim))} of fair"
+    slight = []
+    for group in case.shares:
+        ratio = case.against_fair(group)
+        if ratio and ratio.value and ratio.direction < 0:
+            slight.append(f"{called[group]} {ratio.value:.2f}x")
     if slight:
         return f"none ({' and '.join(slight)} of fair)"
     return "none"
@@ -205,12 +208,14 @@ def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Seque
     before = PUBLISHED.get(scheduler.partition(" ")[0])
     if before is None:
         return CONTROL
-    expected, published = (before, VICTIMS[workload][before]) if stage == BEFORE else (None, RESTORED)
-    return (
-        f"{published}; differs"
-        if any(verdict.victim != expected for verdict in verdicts if not verdict.why)
-        else published
-    )
+    expected = None
+    published = RESTORED
+    if stage == BEFORE:
+        expected = before
+        published = VICTIMS[workload][before]
+    if {verdict.victim for verdict in verdicts if not verdict.why} - {expected}:
+        return f"{published}; differs"
+    return published
 
 
 def _unsupported(data: Data, workload: str) -> list[str]:
@@ -220,9 +225,9 @@ def _unsupported(data: Data, workload: str) -> list[str]:
     measured = set(rows.loc[rows["status"] == "valid", "scheduler"])
     refused = rows[rows["status"] == "unsupported"]
     reasons = dict(zip(refused["scheduler"], refused["why"], strict=True))
-    return [
-        f"{scheduler_label(name)} was not measured: {why}. "
-        f"Victim in Park and Eom: {VICTIMS[workload].get(PUBLISHED.get(name, ''), 'none')}."
-        for name, why in reasons.items()
-        if name not in measured
-    ]
+    sentences = []
+    for name, why in reasons.items():
+        if name not in measured:
+            published = VICTIMS[workload].get(PUBLISHED.get(name, ""), "none")
+            sentences.append(f"{scheduler_label(name)} was not measured: {why}. Victim in Park and Eom: {published}.")
+    return sentences

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 import pandas as pd
 
@@ -56,11 +57,11 @@ def _differing(rows: pd.DataFrame, *but: str) -> list[str]:
     """For each row a label of what of its parameters, but these, is not the same in all."""
     rows = rows.drop(columns=[f"param.{name}" for name in but], errors="ignore")
     labels = {text: label.split(", ") for text, label in groups.params_labels(rows).items()}
-    if labels:
-        common = set.intersection(*map(set, labels.values()))
-    else:
-        common = set()
-    return [", ".join(word for word in labels[text] if word not in common) for text in rows["params"]]
+    if not labels:
+        return []
+    common = set.intersection(*map(set, labels.values()))
+    own = {text: ", ".join(word for word in label if word not in common) for text, label in labels.items()}
+    return [own[text] for text in rows["params"]]
 
 
 def by_line(
@@ -83,21 +84,29 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> figures.Axis:
     if len(sets) == 1 and isinstance(name := sets.pop(), str):
         label = f"layout, {name}.n"
         names = states.str.removeprefix(f"{name}.")
-    all_known = len(states) <= FEW and all(state in stripes for state in states)
-    below = {
-        state: "\u2192".join(str(segment.stripes) for segment in segments)
-        for state, segments in stripes.items()
-        if all_known
-    }
-    return figures.Axis(
-        label, ticks={float(x): f"{name}\n{below.get(states[x], '')}".strip() for x, name in names.items()}
-    )
+    below = {}
+    if len(states) <= FEW and set(states) <= stripes.keys():
+        for state, segments in stripes.items():
+            below[state] = "\u2192".join(str(segment.stripes) for segment in segments)
+    ticks = {}
+    for x, name in names.items():
+        ticks[float(x)] = f"{name}\n{below.get(states[x], '')}".strip()
+    return figures.Axis(label, ticks=ticks)
+
+
+def segments_of(text: str) -> list[Segment]:
+    """The segments of a layout, as a cell of the table has them."""
+    return [Segment(*segment) for segment in dataset.lists(text)]
 
 
 def stripes_of(data: Data) -> dict[str, list[Segment]]:
     """The segments of each layout that the target has, in planned order, as its cells verified them."""
-    noted = {state: notes.get("stripe", {}).get("segments") for state, notes in data.notes.items()}
-    return {state: [Segment(*segment) for segment in dataset.lists(text)] for state, text in noted.items() if text}
+    stripes = {}
+    for state, notes in data.notes.items():
+        text = notes.get("stripe", {}).get("segments")
+        if text:
+            stripes[state] = segments_of(text)
+    return stripes
 
 
 KEPT = "kept"
@@ -115,24 +124,22 @@ VERIFIED = {
 
 def layouts(data: Data) -> Section | None:
     """A row for each layout, those that the target cannot have among them, with the reason."""
-    noted = {
-        state: notes["stripe"] | notes.get("database", {}) for state, notes in data.notes.items() if "stripe" in notes
-    }
+    noted = {}
+    for state, notes in data.notes.items():
+        if "stripe" in notes:
+            noted[state] = notes["stripe"] | notes.get("database", {})
     if not noted:
         return None
     rows = rows_of(data)
     sizes = rows["transfer_size_bytes"].fillna(0)  # a search has none
     rows = rows[sizes == sizes.max()]
-    ends = [line.removeprefix(kind) for line, kind in zip(rows["line"], rows["kind"], strict=True)]
-    rows = rows.assign(
-        column=[groups.Measure.of(name).name + end for name, end in zip(rows["measure"], ends, strict=True)]
-    )
-    names = list(rows["column"].unique())
+    columns = []
+    for row in rows.itertuples():
+        columns.append(groups.Measure.of(row.measure).name + row.line.removeprefix(row.kind))
+    rows = rows.assign(column=columns)
+    names = list(dict.fromkeys(columns))
     heads = [f"{name}, {what}" for name in names for what in ("MiB/s", "speed-up")]
-    if any("volumes" in notes for notes in noted.values()):
-        files = "volumes"
-    else:
-        files = "objects"
+    files = "volumes" if any("volumes" in notes for notes in noted.values()) else "objects"
     table = [["layout", "segments", "file", "OSTs in use", files, *heads, "verified in"]]
     warnings = []
     for state, notes in noted.items():
@@ -151,39 +158,41 @@ def layouts(data: Data) -> Section | None:
 def _layout(noted: Json) -> list[str]:
     if "unsupported" in noted:
         return ["unsupported", Section.NONE, Section.NONE, Section.NONE]
-    segments = [Segment(*segment) for segment in dataset.lists(noted["segments"])]
+    segments = segments_of(noted["segments"])
     if "volumes" in noted:
         return _volumes(noted, segments)
-    sentences = [
-        f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)} to {round_size(segment.end_bytes)}"
-        for segment in segments
-    ]
-    used = {number % noted["osts"] for number, size in enumerate(object_bytes(segments)) if size}
-    objects = sum(1 for size in object_bytes(segments) if size)
-    return ["; ".join(sentences), round_size(segments[-1].end_bytes), f"{len(used)} of {noted['osts']}", str(objects)]
+    parts = [f"{_stripes(segment)} to {round_size(segment.end_bytes)}" for segment in segments]
+    objects = [number for number, size in enumerate(object_bytes(segments)) if size]
+    used = len({number % noted["osts"] for number in objects})
+    return ["; ".join(parts), round_size(segments[-1].end_bytes), f"{used} of {noted['osts']}", str(len(objects))]
+
+
+def _stripes(segment: Segment) -> str:
+    return f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}"
 
 
 def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
     """The volumes of a database in words."""
     volumes = dataset.lists(noted["volumes"])
-    of = Counter(number for number, _ in volumes)
-    sentences = [
-        f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}: {of[number]}"
-        for number, segment in enumerate(segments)
-    ]
-    osts = {ost for _, ost in volumes if ost is not None}  # Lustre's servers choose them, and say nothing
+    of_segments, of_osts = zip(*volumes, strict=True)
+    counts = Counter(of_segments)
+    parts = [f"{_stripes(segment)}: {counts[number]}" for number, segment in enumerate(segments)]
+    osts = set(of_osts) - {None}  # Lustre's servers choose them, and say nothing
     where = f"{len(osts)} of {noted['osts']}" if osts else Section.NONE
-    return ["; ".join(sentences) + " volumes", round_size(noted["bytes"]), where, str(len(volumes))]
+    return ["; ".join(parts) + " volumes", round_size(noted["bytes"]), where, str(len(volumes))]
 
 
 def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
     """Median and speed-up, with their intervals, of each measure and set of parameters."""
     cells = []
     for name in names:
-        row = next(iter(rows[rows["column"] == name].to_dict("records")), None)
-        is_default = row and row["state"] == row["clean"]
-        cells.append(f"{row['median']:.4g}{words.bounds(row['low'], row['high'])}" if row else Section.NONE)
-        cells.append("the default" if is_default else words.times(row and row["to_clean"]))
+        found = rows[rows["column"] == name]
+        if found.empty:
+            cells += [Section.NONE, Section.NONE]
+            continue
+        row = found.iloc[0]
+        cells.append(f"{row['median']:.4g}{words.bounds(row['low'], row['high'])}")
+        cells.append("the default" if row["state"] == row["clean"] else words.times(row["to_clean"]))
     return cells
 
 
@@ -196,12 +205,10 @@ def server_cache(data: Data) -> Section | None:
     )
     table = [["layout", "phase", "kept, MiB/s", "without", "MiB/s", "factor"]]
     for _, part in rows.groupby(["measure", "x", "rest", "condition"], sort=False, dropna=False):
-        kept = part[part["setting"] == KEPT]
-        if len(kept):
-            others = part[part["setting"] != KEPT].to_dict("records")
-        else:
-            others = []
-        table += [_cache_row(kept.iloc[0].to_dict(), other) for other in others]
+        kept = part[part["setting"] == KEPT].to_dict("records")
+        for other in part[part["setting"] != KEPT].to_dict("records"):
+            if kept:
+                table.append(_cache_row(kept[0], other))
     if len(table) == 1:
         return None
     text = (
@@ -225,7 +232,7 @@ def results(data: Data) -> Section | None:
         return None
     table = [["result", "cells", "layouts", "checksums"]]
     for result in agreements:
-        cells = [cell for several in result.cells.values() for cell in several]
+        cells = list(chain.from_iterable(result.cells.values()))
         layouts = {cell.partition(" ")[0] for cell in cells}
         table.append([result.phase, str(len(cells)), str(len(layouts)), ", ".join(map(str, result.cells))])
     wrong = data.disagreements
