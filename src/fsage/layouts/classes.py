@@ -105,8 +105,8 @@ def spread(rows: Iterable[tuple[int, int, int]], blocks: int) -> list[Class]:
     for low, high, extents in rows:
         own_room = (high - low) * extents
         more = left * own_room // room_left if room_left else 0
-        left = left - more
-        room_left = room_left - own_room
+        left -= more
+        room_left -= own_room
         classes.append(Class(low, high, extents, low * extents + more))
     return classes
 

@@ -109,10 +109,9 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             layouts = layouts or FileLayouts(None)
             count = number_of(end_line[2])
             rows = 0
-            known = len(names)
-            names.add(hash(end_line[1]))
-            if len(names) == known:
+            if hash(end_line[1]) in names:
                 raise NotThisText(f"filefrag lists {_shown(end_line[1])} twice: give one text at a time")
+            names.add(hash(end_line[1]))
             if name == end_line[1] and (listed or not count):
                 found = layouts.add(pieces, places)
                 devices.update(places)
@@ -216,9 +215,20 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     check_device(blocks, block_bytes)
     if free > blocks:
         raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
-    _check_rows(head, rows)
+    listed = sum(number for _, _, number, _ in rows)
+    extents = head.get(b"Num free extent", listed)
+    if listed != extents:
+        raise NotThisText(f"e2freefrag counts {extents} free extents and its rows list {listed}: rows are missing")
+    largest = head.get(b"Max free extent", 0) << 10
+    if (free and not rows) or len({row[-1] < 0 for row in rows}) > 1:
+        raise NotThisText("e2freefrag's histogram is missing, or its last row is cut short")
+    if rows and largest and not rows[-1][0] <= largest < rows[-1][1]:
+        raise NotThisText(
+            f"e2freefrag's largest free extent has {largest >> 10} KB, and its last row is of another size: rows are "
+            "missing"
+        )
     sizes = [(max(1, low // block_bytes), max(1, high // block_bytes - 1), number) for low, high, number, _ in rows]
-    largest = head.get(b"Max free extent", 0) * 1024 // block_bytes
+    largest //= block_bytes
     if rows and largest:
         low, _, number = sizes[-1]
         sizes[-1] = largest if number == 1 else low, largest, number
@@ -251,19 +261,3 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
             str(chunk_bytes): head[b"Free chunks"] * chunk_bytes / (listed * block_bytes)
         }
     return store
-
-
-def _check_rows(head: dict[bytes, int], rows: list[tuple[int, int, int, int]]) -> None:
-    """Raise NotThisText where rows are missing, by the number of all extents or the size of the largest."""
-    listed = sum(number for _, _, number, _ in rows)
-    extents = head.get(b"Num free extent", listed)
-    if listed != extents:
-        raise NotThisText(f"e2freefrag counts {extents} free extents and its rows list {listed}: rows are missing")
-    largest = head.get(b"Max free extent", 0) << 10
-    if (head[b"Free blocks"] and not rows) or len({row[-1] < 0 for row in rows}) > 1:
-        raise NotThisText("e2freefrag's histogram is missing, or its last row is cut short")
-    if rows and largest and not rows[-1][0] <= largest < rows[-1][1]:
-        raise NotThisText(
-            f"e2freefrag's largest free extent has {largest >> 10} KB, and its last row is of another size: rows are "
-            "missing"
-        )

@@ -166,28 +166,25 @@ class Geometry(Made):
 
 def of_fields(fields: dict[str, str]) -> Json | None:
     """The geometry in the header of dumpe2fs, as JSON; None where the header does not say all of it."""
-    numbers = {
+    names = {
         "blocks": "Block count",
         "block_bytes": "Block size",
         "group_blocks": "Blocks per group",
         "inodes": "Inode count",
         "inode_bytes": "Inode size",
-    }
-    more = {
         "flex_groups": "Flex block group size",
         "reserved_gdt_blocks": "Reserved GDT blocks",
         "journal_blocks": "Total journal blocks",
         "stride": "RAID stride",
         "stripe_blocks": "RAID stripe width",
     }
-    if not all(fields.get(name, "").isdigit() for name in numbers.values()) or "Filesystem features" not in fields:
+    geometry: Json = {key: int(fields[name]) for key, name in names.items() if fields.get(name, "").isdigit()}
+    needed = list(names)[:5]
+    if "Filesystem features" not in fields or not geometry.keys() >= set(needed):
         return None
     features = set(fields["Filesystem features"].split())
-    return {
-        **{key: int(fields[name]) for key, name in numbers.items()},
-        **{key: int(fields[name]) for key, name in more.items() if fields.get(name, "").isdigit()},
-        "features": [word for word in (*ALIKE, *WITHOUT) if word in features],
-    }
+    geometry["features"] = [word for word in (*ALIKE, *WITHOUT) if word in features]
+    return geometry
 
 
 def ext_of_fields(fields: dict[str, str]) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -153,8 +153,9 @@ class Unread:
 
     def words(self) -> str:
         """'2 folders and 1 file could not be read, the last /mnt/lost+found: Permission denied'; '' for nothing."""
-        numbers = ((self.folders, "folder"), (self.files, "file"))
-        parts = [counted(number, noun) for number, noun in numbers if number]
+        parts = [counted(self.folders, "folder")] if self.folders else []
+        if self.files:
+            parts.append(counted(self.files, "file"))
         if parts:
             return f"{' and '.join(parts)} could not be read, the last {self.last}"
         return ""
@@ -177,17 +178,20 @@ def regular_files(directory: Path, unread: Unread | None = None) -> Iterator[Pat
                 raise error
             unread.add(error.filename, error, folder)
 
-    def same(path: str, is_kind: Callable[[int], bool]) -> bool:
-        try:
-            stat_now = os.lstat(path)
-        except OSError as error:
-            lacking(error, is_kind is stat.S_ISDIR)
-            return False
-        return stat_now.st_dev == device and is_kind(stat_now.st_mode)
-
     for folder, folders, names in os.walk(directory, onerror=lacking):
-        folders[:] = [name for name in folders if same(os.path.join(folder, name), stat.S_ISDIR)]
-        yield from (Path(folder, name) for name in names if same(os.path.join(folder, name), stat.S_ISREG))
+        same = []
+        for name in (*folders, *names):
+            path = os.path.join(folder, name)
+            try:
+                stat_now = os.lstat(path)
+            except OSError as error:
+                lacking(error, name in folders)
+                continue
+            if stat_now.st_dev == device and stat.S_ISDIR(stat_now.st_mode):
+                same.append(name)
+            elif stat_now.st_dev == device and stat.S_ISREG(stat_now.st_mode):
+                yield Path(path)
+        folders[:] = same
 
 
 AMBIVALENT = -2  # of blkid_do_safeprobe

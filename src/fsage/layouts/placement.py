@@ -69,8 +69,8 @@ class LargestFirst(Placement):
             if extents.bytes >= left:
                 pieces += _of(extents, left)
                 break
-            left = left - extents.bytes
-            pieces = pieces + extents.number
+            left -= extents.bytes
+            pieces += extents.number
         return pieces, pieces
 
 
@@ -108,8 +108,8 @@ class ByRequest(Placement):
         buckets = first
         while True:
             taken = min(left, buckets.bytes)
-            left = left - taken
-            best = best + buckets.pieces(taken)
+            left -= taken
+            best += buckets.pieces(taken)
             request //= 2
             if left <= 0 or request < self.least_bytes:
                 break

@@ -43,10 +43,16 @@ def title(store: Json) -> str:
 
 def tables(store: Json) -> Iterator[Table]:
     """All that the store's summary (agent.evidence.store.Store.summary) has."""
+    extents = store["free_extents"]
     if store["device_bytes"]:
-        yield _space(store)
-    if store["free_extents"]:
-        yield _histogram(store["free_extents"]["histogram"], store["free_bytes"])
+        rows = [[key, round_size(store[f"{key}_bytes"])] for key in ("device", "block", "used", "free")]
+        if extents:
+            rows.append(["free extents", f"{extents['count']:,}"])
+            rows.append(["largest", round_size(extents["largest_bytes"])])
+            rows.append(["mean", _size(extents["mean_bytes"])])
+        yield Table(f"Space, by {store['source']['free']}", ["", ""], rows)
+    if extents:
+        yield _histogram(extents["histogram"], store["free_bytes"])
     if store["aligned_free_share"]:
         shares = store["aligned_free_share"].items()
         rows = [[round_size(int(size)), _percent(share)] for size, share in shares if share is not None]
@@ -61,16 +67,6 @@ def tables(store: Json) -> Iterator[Table]:
             reasons.setdefault(why, []).append(key.replace("_", " "))
         rows = [[", ".join(names), why] for why, names in reasons.items()]
         yield Table("Absent", ["what", "why"], rows, numbers=False)
-
-
-def _space(store: Json) -> Table:
-    rows = [[key, round_size(store[f"{key.replace(' ', '_')}_bytes"])] for key in ("device", "block", "used", "free")]
-    extents = store["free_extents"]
-    if extents:
-        rows.append(["free extents", f"{extents['count']:,}"])
-        rows.append(["largest", round_size(extents["largest_bytes"])])
-        rows.append(["mean", _size(extents["mean_bytes"])])
-    return Table(f"Space, by {store['source']['free']}", ["", ""], rows)
 
 
 def _histogram(classes: list[dict[str, int]], free_bytes: int) -> Table:

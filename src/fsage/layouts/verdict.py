@@ -196,21 +196,17 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
         else:
             share = f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more"
             sentence = f"{share}; all files have {extents}, {files['extents'] / count:.3g} each."
-        yield sentence + _notes(store, "files") + _without_extents(files)
+        sentence += _notes(store, "files")
+        placeless = files["extents_per_file"].get("0", 0)  # no sign of how well they lie
+        if placeless and placeless >= LEAST_PLACELESS * count:
+            sentence += f" {placeless:,} of {count:,} have none: {WITHOUT}."
+        yield sentence
         if several and name == FOUND:
             yield f"`./run fsage fragments {shlex.quote(what)}` lists the worst."
 
 
 def _none_of(count: int) -> str:
     return f"None of {counted(count, 'file')} has an extent: {WITHOUT}."
-
-
-def _without_extents(files: Json) -> str:
-    """That some files have no extent, which is no sign of how well they lie; '' where hardly any is so."""
-    number = files["extents_per_file"].get("0", 0)
-    if number < LEAST_PLACELESS * files["files"] or not number:
-        return ""
-    return f" {number:,} of {files['files']:,} have none: {WITHOUT}."
 
 
 def of_fragments(fragments: Json) -> Verdict:

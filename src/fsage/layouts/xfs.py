@@ -254,9 +254,9 @@ def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_
     A block's number has the group's above as many bits as count the blocks of one (xfs_format.h, XFS_AGB_TO_FSB).
     """
     sizes = {"blocks": blocks, "block_bytes": block_bytes, "group_blocks": group_blocks}
-    log = {"log_blocks": log_blocks, "log_group": log_start >> (group_blocks - 1).bit_length()}
     if log_start:
-        return {**sizes, **log}
+        sizes["log_blocks"] = log_blocks
+        sizes["log_group"] = log_start >> (group_blocks - 1).bit_length()
     return sizes
 
 
@@ -289,9 +289,9 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         check_whole(line)
         row = ROW.match(line)
         if row:
-            if pending and expected:
-                layouts.add(pieces)
             if pending:
+                if expected:
+                    layouts.add(pieces)
                 expected = 0
                 pieces = []
                 pending = b""
@@ -304,18 +304,17 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                     raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
                 flags = int((row[6] or b"0")[-20:], 8)
                 unwritten = bool(flags & UNWRITTEN)
-                shared = shared + bool(flags & SHARED)
-                not_written = not_written + unwritten
+                shared += bool(flags & SHARED)
+                not_written += unwritten
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
                 check_extents(len(pieces))
         elif FAILED.match(line):
             failed.append(line.strip().decode(errors="replace")[:100])
         elif name := NAME.match(line):
             _check_rows_of(pending, bool(expected))
-            known = len(names)
-            names.add(hash(name[1]))
-            if len(names) == known:
+            if hash(name[1]) in names:
                 raise NotThisText(f"xfs_bmap's text lists {shown(name[1])} twice: give one text at a time")
+            names.add(hash(name[1]))
             pending = name[1]
             if name[2]:
                 layouts.add([])
@@ -331,8 +330,10 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         layouts.add(pieces)
     absent = without(OF_DEVICE, "xfs_bmap tells of files only")
     source = "xfs_bmap"
-    for number, kind in ((shared, "shared"), (not_written, "unwritten")):
-        source += f"; {counted(number, 'extent')} {kind}" if number else ""
+    if shared:
+        source += f"; {counted(shared, 'extent')} shared"
+    if not_written:
+        source += f"; {counted(not_written, 'extent')} unwritten"
     if failed:
         source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
     return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)

@@ -247,10 +247,9 @@ def _sentence(detail: Any, model: type[BaseModel]) -> str:
 
 def _percent(value: object) -> str | None:
     """A whole number of percent that was written otherwise: '60%' and 0.6 are 60."""
-    if isinstance(value, str) and (match := re.fullmatch(r"(\d{1,3}) ?%", value)):
-        return match[1]
     if isinstance(value, str):
-        return "it in digits, such as 60"
+        match = re.fullmatch(r"(\d{1,3}) ?%", value)
+        return match[1] if match else "it in digits, such as 60"
     if isinstance(value, float) and 0 < value < 1 and value * 100 == round(value * 100):
         return f"{value * 100:.0f}, if percent are meant"
     return None
