@@ -19,7 +19,7 @@ import pytest
 from fsage.plan import words
 from fsage.plan.pool import Pool
 from fsage.recipes import expand
-from fsage.run import invocation
+from fsage.run import invocation, runs
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
@@ -97,12 +97,12 @@ def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path: P
 
 def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -> None:
     [plan] = laid_out("series1")["series1"].plans
-    jobs = plan.jobs(10, adaptive=False)
+    jobs = runs.planned_jobs(plan, 10, adaptive=False)
     assert [len(job.states) for job in jobs] == [10] * 28 + [8]
     assert [name for job in jobs for name in job.states] == list(plan.missing)
-    assert {len(job.states) for job in plan.jobs(None, adaptive=False)} == {1}
+    assert {len(job.states) for job in runs.planned_jobs(plan, None, adaptive=False)} == {1}
     [in_guests] = laid_out("series1", target="virtual")["series1"].plans
-    assert {len(job.states) for job in in_guests.jobs(None, adaptive=False)} == {2}
+    assert {len(job.states) for job in runs.planned_jobs(in_guests, None, adaptive=False)} == {2}
 
 
 def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:

@@ -32,7 +32,7 @@ from fsage.model.request import Phase
 from fsage.model.target import Limits
 from fsage.plan import words
 from fsage.plan.plan import Plan, load_plan
-from fsage.run import stopping
+from fsage.run import runs
 from fsage.study.study import StudyError
 
 IOR: Any = {"tools": {"fio": "3.33", "ior": "4.0", "mdtest": None, "mpirun": "4.1"}}
@@ -215,8 +215,8 @@ def test_the_plan_says_before_what_will_not_fit(plan: Plan, roots_file: Path) ->
     assert "it writes 0.5 GiB, and limits.gib_a_day is 0.2: 3 days; the run ends when the limit is reached" in day
     night = limited(hours=hours(1, 3))
     assert "nothing begins before" in " ".join(words.notes(night))
-    with pytest.raises(stopping.WindowClosed, match=r"state 30\.00 takes about 20 s, and limits\.hours"):
-        stopping.check_window(night, "state 30.00", 20)
+    with pytest.raises(runs.WindowClosed, match=r"state 30\.00 takes about 20 s, and limits\.hours"):
+        runs.check_window(night, "state 30.00", 20)
     with pytest.raises(StudyError, match=r"cell .* writes 0\.06 GiB, and limits\.gib_a_day is 0\.01"):
         limited(gib_a_day=0.01).check()
     rated = limited(bandwidth_mib_s=100)

@@ -311,7 +311,7 @@ def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
     assert not plan.manifest(state).exists() and again(plan).missing[state] == (second,)
     record.unpack(bundle(plan, observation(plan, state, 1)), plan.results.root, "here")
     assert again(plan).todo[state] == () and state not in again(plan).missing
-    assert [(job.name, job.cells) for job in again(plan).jobs(1, False)][-1] == ("list_tiny", 0)
+    assert [(job.name, job.cells) for job in runs.planned_jobs(again(plan), 1, False)][-1] == ("list_tiny", 0)
     assert store.write_manifest(again(plan), state, {}) == []
     rows = results.read(plan.manifest(state))["cells"]
     assert [plan.results.root / row["record"] for row in rows] == [
@@ -399,7 +399,7 @@ def test_the_jobs_of_a_run_are_decided_once(plan, tmp_path, monkeypatch):
     monkeypatch.setenv(runs.NOTE, str(noted))
     first, *others = runs.jobs()["tiny"]["here"]
     assert (first.name, first.states, first.cells) == ("populate_tiny_30.00@8M", ["30.00@8M"], 2)
-    assert len(others) == 3 and again(plan).jobs(1, adaptive=False)[0].states != ("30.00@8M",)
+    assert len(others) == 3 and runs.planned_jobs(again(plan), 1, adaptive=False)[0].states != ("30.00@8M",)
     noted.unlink()
     with pytest.raises(runs.Superseded, match="another took its place"):
         runs.jobs()

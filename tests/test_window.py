@@ -10,10 +10,11 @@ from sent import STUDY, observation
 from test_plan import plan as plan
 
 from fsage.host.instruments.limits import too_late
+from fsage.plan import settings
 from fsage.plan.plan import load_plan
 from fsage.plan.pool import Pool
 from fsage.records import record
-from fsage.run import adaptive, conclusion, job, runs, stopping
+from fsage.run import adaptive, conclusion, job, runs
 from fsage.run.job import PlayFailed
 from fsage.study.study import StudyError
 
@@ -32,24 +33,24 @@ NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)
     ],
 )
 def test_when_a_window_closes(text, closes):
-    assert stopping.window_end(text, NOW) == closes
+    assert settings.window_end(text, NOW) == closes
 
 
 @pytest.mark.parametrize("text", ["25:00", "soon", "18", "2026-13-01", "18:00:99"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(StudyError, match=r"until: '.+' is no time; write 18:00 or 2026-11-21T18:00"):
-        stopping.window_end(text, NOW)
+        settings.window_end(text, NOW)
 
 
 def test_what_would_not_end_in_time_is_not_begun(monkeypatch, tmp_path, plan):
     soon = datetime.now().astimezone() + timedelta(seconds=90)
     me = runs.identity("snakemake tiny")
     monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me, until=soon), tmp_path)))
-    stopping.check_window(plan, "state 80.50", 30)
-    with pytest.raises(stopping.WindowClosed, match=r"state 80.50 takes about 120 s and would not end before 20..-"):
-        stopping.check_window(plan, "state 80.50", 120)
+    runs.check_window(plan, "state 80.50", 30)
+    with pytest.raises(runs.WindowClosed, match=r"state 80.50 takes about 120 s and would not end before 20..-"):
+        runs.check_window(plan, "state 80.50", 120)
     monkeypatch.setenv(runs.NOTE, str(runs.note({}, runs.Run(me), tmp_path)))
-    stopping.check_window(plan, "state 80.50", 10**9)
+    runs.check_window(plan, "state 80.50", 10**9)
 
 
 def test_the_agent_begins_no_cell_that_would_not_end(monkeypatch):

@@ -91,9 +91,9 @@ def plan(
         given["precision"] = precision
     wanted = settings.precision(given)
     if wanted is not None:
-        from fsage.run import adaptive, stopping
+        from fsage.run import adaptive
 
-        seconds = None if budget is None else stopping.length(budget.strip()).total_seconds()
+        seconds = None if budget is None else settings.length(budget.strip()).total_seconds()
         for plan in pool.at_work:
             adaptive.check(plan, wanted, seconds)
             plan_lines.append(adaptive.forecast(plan, wanted, seconds))

@@ -10,11 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from fsage import recipes, workloads
 from fsage.base import MIB, Json
-from fsage.base.sizes import counted
 from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
@@ -33,22 +32,7 @@ CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,
 CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
-class Job(NamedTuple):
-    """A job of the DAG, which writes the manifests of `states`; `cells` are to be measured, perhaps none.
-
-    `words`: the command of fsage that does it. `what`: to people.
-    """
-
-    name: str
-    words: Sequence[str]
-    states: Sequence[str]
-    cells: int
-    what: str
-
-
 LAYOUTS = "layouts"
-TOGETHER_IN_GUESTS = 2
-"""States that one job visits where cells run in guests: to begin a job takes a second."""
 
 
 @dataclass(frozen=True)
@@ -224,47 +208,6 @@ class Plan:
             else:
                 meant = f"there are {len(names)}, such as {names[0]!r}"
             raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
-
-    def jobs(self, size: int | None, adaptive: bool) -> list[Job]:
-        """What Snakemake is to do, in order. One job measures `size` states, or all of them where it is `adaptive`.
-
-        None: one state, or TOGETHER_IN_GUESTS.
-        States of which nothing is missing but the manifest are one more job, which touches no target.
-        """
-        study = self.study.name
-        states = tuple(self.missing)
-        jobs: list[Job] = []
-        if adaptive and states:
-            count = self.missing_count
-            what = f"Measure what says most of {counted(count, 'cell')}"
-            jobs.append(Job(f"adaptive_{study}", ("adaptive", study), states, count, what))
-        elif not adaptive:
-            if size is None:
-                size = TOGETHER_IN_GUESTS if self.target.of_kind.guests else 1
-            for first in range(0, len(states), size):
-                jobs.append(self._visit(states[first : first + size], size, len(jobs) + 1))
-        measured = tuple(state for state, cells in self.todo.items() if not cells)
-        if measured:
-            what = f"List the records of {len(measured)} states"
-            jobs.append(Job(f"list_{study}", ("visit", study, *measured), measured, 0, what))
-        return jobs
-
-    def _visit(self, names: tuple[str, ...], size: int, number: int) -> Job:
-        """The job that visits these states, where a job visits `size` of them."""
-        study = self.study.name
-        first = names[0]
-        count = sum(len(self.missing[name]) for name in names)
-        cells = counted(count, "cell")
-        if size > 1:
-            name = f"visit_{study}_{number}"
-            what = f"Visit {len(names)} states, {first} to {names[-1]}: {cells}"
-        elif first in self.unreached:
-            name = f"{self.states[first].last_step}_{study}_{first}"
-            what = f"Bring the target into state {first}, and measure {cells}"
-        else:
-            name = f"measure_{study}_{first}"
-            what = f"Go back to state {first}, and measure {cells}"
-        return Job(name, ("visit", study, *names), names, count, what)
 
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""

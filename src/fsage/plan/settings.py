@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from fsage.statistics import MARGIN
@@ -56,6 +57,44 @@ def precision(config: Mapping[str, object]) -> float | None:
     if not low <= share <= high:
         raise StudyError(f"precision: {text!r} is not between {low:.1%} and {high:.0%}; write precision=3%")
     return share
+
+
+def window_end(text: str, now: datetime) -> datetime:
+    """'18:00' is when the clock shows that next; else ISO 8601, such as 2026-11-21T18:00. Raises StudyError."""
+    try:
+        if "T" not in text and " " not in text and ":" in text:
+            wanted = datetime.strptime(text, "%H:%M")
+            moment = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
+            if moment > now:
+                return moment
+            return moment + timedelta(days=1)
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo:
+            return moment
+        return moment.replace(tzinfo=now.tzinfo)
+    except ValueError:
+        raise StudyError(f"until: {text!r} is no time; write 18:00 or 2026-11-21T18:00") from None
+
+
+def length(text: str) -> timedelta:
+    """'45m', '8h', '1h30m', '90s'. Raises StudyError."""
+    match = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text)
+    if not text or not match:
+        raise StudyError(f"budget: {text!r} is no length of time; write 45m, 8h or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def until(config: Mapping[str, object], now: datetime) -> datetime | None:
+    """When the run ends, by `until` or `budget`; None where neither is given. Raises ValueError."""
+    text = str(config.get("until", "")).strip()
+    if "budget" in config:
+        if text:
+            raise ValueError("budget=… and until=… both say when it ends: give one")
+        return now + length(str(config["budget"]).strip())
+    if text:
+        return window_end(text, now)
+    return None
 
 
 def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, str]:

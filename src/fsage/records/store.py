@@ -25,6 +25,10 @@ SKIPPED = "skipped"
 """The status of a cell that has a reason in place of a record."""
 
 
+LEFT_OUT = "the time was over before, and a primary comparison needs them"
+"""What the reason of a skipped cell begins with, where the question of the study is not answered without it."""
+
+
 class Reason(NamedTuple):
     """Why a cell is not measured, and the rates that measured cells predict of it, as columns of the table."""
 

@@ -22,7 +22,7 @@ from fsage.base.sizes import duration
 from fsage.plan.plan import Plan
 from fsage.records import store
 from fsage.records.store import Reason
-from fsage.run import job, runs, stopping
+from fsage.run import job, runs
 from fsage.run.adaptive_run import AdaptiveRun, TimeOver
 from fsage.study.study import StudyError
 
@@ -157,7 +157,7 @@ def reasons(run: AdaptiveRun, beliefs: list[Belief], why: str) -> dict[str, dict
         for state, cell in left:
             of_cell = why
             if cell in primary.get(state, ()):
-                of_cell = f"{stopping.LEFT_OUT}; {why}"
+                of_cell = f"{store.LEFT_OUT}; {why}"
             left_out[state][cell.name] = Reason(of_cell, predicted)
     for state, of_state in left_out.items():
         if run.is_measured(state):

@@ -21,7 +21,7 @@ from fsage.base import Failure
 from fsage.base.message import say
 from fsage.plan.plan import Plan
 from fsage.records import store
-from fsage.run import job, runs, stopping
+from fsage.run import job, runs
 from fsage.run.job import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
@@ -111,9 +111,9 @@ class AdaptiveRun:
         for layout in self.layouts[state]:
             for cell in owners[layout].cells[layout]:
                 if cell.kind == "planned":
-                    cells.setdefault(stopping.group_of(cell), []).append(OfLayout(layout, cell))
+                    cells.setdefault(job.group_of(cell), []).append(OfLayout(layout, cell))
                 elif cell.kind == "sentinel":
-                    sentinels.setdefault(stopping.group_of(cell), []).append(OfLayout(layout, cell))
+                    sentinels.setdefault(job.group_of(cell), []).append(OfLayout(layout, cell))
         groups = []
         for alike, planned in cells.items():
             planned.sort(key=lambda each: each.cell.params["iteration"])
@@ -302,7 +302,7 @@ class AdaptiveRun:
         before = dict(job.attempted(plan, state, todo))
         try:
             failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
-        except stopping.WindowClosed as why:
+        except runs.WindowClosed as why:
             raise TimeOver(str(why).partition(". What was measured")[0]) from why
         runs.check()
         left = [cell for cell in plan.to_measure(state) if cell.name in before]

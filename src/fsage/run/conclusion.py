@@ -19,7 +19,7 @@ from fsage.plan.target import load_claim
 from fsage.records import store
 from fsage.report import targets
 from fsage.report.parts import Section
-from fsage.run import request, stopping
+from fsage.run import request
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
 
@@ -50,7 +50,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         if row["status"] == "missing":
             wrong.append(f"missing: {where}")
         elif row["status"] == store.SKIPPED:
-            if row["why"].startswith(stopping.LEFT_OUT):
+            if row["why"].startswith(store.LEFT_OUT):
                 left_out[state] += 1
         elif row["status"] == "unreadable":
             wrong.append(f"{path}: {row['why'].partition(': ')[2]}; move it away and give the same command again")
@@ -66,7 +66,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     differ = conditions.disagreements(measured) + truth.failures(measured)
     not_measured = []
     for state, count in left_out.items():
-        not_measured.append(f"not measured: {counted(count, 'cell')} of {state}: {stopping.LEFT_OUT}")
+        not_measured.append(f"not measured: {counted(count, 'cell')} of {state}: {store.LEFT_OUT}")
     nothing = []
     if set(status) == {"unsupported"}:
         for why, count in unsupported.items():

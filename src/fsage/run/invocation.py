@@ -12,10 +12,10 @@ from typing import NoReturn, cast
 
 from fsage.base.message import lines
 from fsage.plan import results, settings
-from fsage.plan.plan import Job, Plan
+from fsage.plan.plan import Plan
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import target_of, why_default
-from fsage.run import resources, runs, stopping
+from fsage.run import resources, runs
 from fsage.study.comparisons import SHARE
 from fsage.study.files import check_alone, in_folder
 from fsage.study.study import StudyError
@@ -36,7 +36,7 @@ class Invocation:
     shared: dict[str, set[str]]
     began: datetime
 
-    def jobs(self) -> list[tuple[Plan, int, Job]]:
+    def jobs(self) -> list[tuple[Plan, int, runs.Job]]:
         """What Snakemake is to do on each target for each study, with its priority: as the run noted, once."""
         planned = runs.jobs()
         jobs = []
@@ -131,7 +131,7 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
         holder=runs.identity(" ".join(["snakemake", *words])),
         only=settings.narrowed(config, asked),
         lost=tuple(names_of(str(config["lost"]))) if "lost" in config else (),
-        until=_until(config, now),
+        until=settings.until(config, now),
         precision=settings.precision(config),
     )
     invocation = _lay_out(run, settings.mentioned(words, studies), now)
@@ -197,18 +197,6 @@ def _lay_out(run: runs.Run, names: Sequence[str], now: datetime) -> Invocation:
     inventories = [Path(os.environ["FSAGE_INVENTORIES"]) / name for name in names_of(os.environ["FSAGE_TARGET"])]
     pools = load_pools([studies[name] for name in names], inventories, root, run.only, run.lost, run.parts)
     return Invocation(run, pools, resources.shared(inventories), now)
-
-
-def _until(config: Mapping[str, object], now: datetime) -> datetime | None:
-    """When the run ends, by `until` or `budget`. Raises ValueError."""
-    until = str(config.get("until", "")).strip()
-    if "budget" in config:
-        if until:
-            raise ValueError("budget=… and until=… both say when it ends: give one")
-        until = (now + stopping.length(str(config["budget"]).strip())).isoformat()
-    if until:
-        return stopping.window_end(until, now)
-    return None
 
 
 def _check_budget(invocation: Invocation, pool: Pool, precision: float) -> None:

@@ -17,15 +17,17 @@ from pathlib import Path
 
 import yaml
 
-from fsage import recipes
+from fsage import recipes, workloads
 from fsage.base import Failure
 from fsage.base.message import printable, say
 from fsage.base.sizes import counted
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.records import record, store
-from fsage.run import request, runs, stopping
+from fsage.records.store import Reason, metrics_of
+from fsage.run import request, runs
 from fsage.run.progress import Line, Progress, doing_of
+from fsage.statistics import median_interval
 from fsage.study.cells import Cell
 from fsage.text import yaml_text
 from fsage.text.terminal import Terminal
@@ -202,7 +204,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     why = "no reason"
     requested: list[tuple[str, int]] = []
     while not failed:
-        todo = stopping.due(plan, state)
+        todo = due(plan, state)
         attempts = attempted(plan, state, todo)
         if not todo or attempts == requested:  # the same again: what is left was not taken
             break
@@ -212,7 +214,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
         if refused:
             why = refused[0]
     runs.check()
-    lacking = store.write_manifest(plan, state, {} if failed else stopping.unneeded(plan, state))
+    lacking = store.write_manifest(plan, state, {} if failed else unneeded(plan, state))
     if lacking:
         names = [cell.name for cell in lacking[:SHOWN]]
         if len(lacking) > SHOWN:
@@ -240,7 +242,7 @@ def visit_cells(
     plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
     if not plan.results.state(state).exists():
         one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
-        stopping.check_window(plan, f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
+        runs.check_window(plan, f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
         steps = recipes.BEFORE_STEPS if plan.target.of_kind.guests else plan.states[state].playbooks
         first = [*steps, "evidence.yml"]
     file = plan.results.request(f"visit_{state}")
@@ -261,3 +263,72 @@ def take(plan: Plan, state: str) -> list[str]:
     if len(refused) > SHOWN:
         say(f"and {len(refused) - SHOWN} more, all below {plan.results.refused('')}")
     return refused
+
+
+def due(plan: Plan, state: str) -> list[Cell]:
+    """Cells to measure in the next visit, in planned order; none when all is measured or may be skipped.
+
+    Without a stop rule: all. With one: first the least number of iterations; then, visit by visit, one iteration
+    more of each group whose interval is not narrow enough; in the end what stands behind the planned cells.
+    """
+    todo = plan.to_measure(state)
+    axes = plan.study.cells
+    if axes.stop is None:
+        return todo
+    last = max(cell.order for cell in plan.cells[state] if cell.kind == "planned")
+    first = []
+    for cell in todo:
+        if cell.order < last and (cell.kind != "planned" or cell.params["iteration"] <= axes.iterations):
+            first.append(cell)
+    if first:
+        return first
+    more = [cells[0] for group, cells in groups(todo).items() if not _narrow(plan, state, group)]
+    return more or [cell for cell in todo if cell.kind != "planned"]
+
+
+def unneeded(plan: Plan, state: str) -> dict[str, Reason]:
+    """The planned cells of a state that the stop rule leaves out, each with the reason."""
+    stop = plan.study.cells.stop
+    if stop is None:
+        return {}
+    reasons: dict[str, Reason] = {}
+    planned = groups(plan.cells[state])
+    for group, cells in groups(plan.to_measure(state)).items():
+        if _narrow(plan, state, group):
+            count = sum(plan.results.record(state, cell.name).exists() for cell in planned[group])
+            enough = f"narrower than {stop.interval_percent:g}% of it after {count} iterations"
+            reason = Reason(f"not needed: the interval of the median was {enough}")
+            for cell in cells:
+                reasons[cell.name] = reason
+    return reasons
+
+
+def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Planned cells by all that they have in common, in order of their iterations."""
+    by_group: dict[str, list[Cell]] = {}
+    planned = [cell for cell in cells if cell.kind == "planned"]
+    for cell in sorted(planned, key=lambda cell: cell.params["iteration"]):
+        by_group.setdefault(group_of(cell), []).append(cell)
+    return by_group
+
+
+def group_of(cell: Cell) -> str:
+    """What cells that differ in the iteration alone have in common."""
+    return json.dumps({**cell.params, "iteration": None, "place": None}, sort_keys=True)
+
+
+def _narrow(plan: Plan, state: str, group: str) -> bool:
+    """Whether every rate of a group has an interval that is narrow enough."""
+    stop = plan.study.cells.stop
+    if stop is None:
+        return False
+    cells = groups(plan.cells[state])[group]
+    metrics = [metrics_of(plan, state, cell) or {} for cell in cells]
+    for rate in workloads.rates_of(cells[0].params):
+        interval = median_interval([of_cell[rate] for of_cell in metrics if rate in of_cell])
+        if interval is None:
+            return False
+        middle = (interval.high + interval.low) / 2
+        if (interval.high - interval.low) / middle * 100 >= stop.interval_percent:
+            return False
+    return True

@@ -15,20 +15,40 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import starmap
 from pathlib import Path
+from typing import NamedTuple
 
 from fsage import seam
 from fsage.base import Json, Refusal
+from fsage.base.sizes import counted
+from fsage.model import limits
 from fsage.model.hosts import Holder
 from fsage.plan import results
-from fsage.plan.plan import Job
+from fsage.plan.plan import Plan
 from fsage.plan.pool import Parts, Pool
 
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to
+
+
+class Job(NamedTuple):
+    """A job of the DAG, which writes the manifests of `states`; `cells` are to be measured, perhaps none.
+
+    `words`: the command of fsage that does it. `what`: to people.
+    """
+
+    name: str
+    words: Sequence[str]
+    states: Sequence[str]
+    cells: int
+    what: str
+
+
+TOGETHER_IN_GUESTS = 2
+"""States that one job visits where cells run in guests: to begin a job takes a second."""
 
 
 class Superseded(Refusal):
@@ -143,7 +163,7 @@ def note(pools: Mapping[str, Pool], run: Run, folder: Path, batch_states: int | 
         if pool.several:
             parts[study] = {plan.target.name: list(plan.states) for plan in pool.plans}
         adaptive = run.precision is not None
-        jobs[study] = {plan.target.name: plan.jobs(batch_states, adaptive) for plan in pool.plans}
+        jobs[study] = {plan.target.name: planned_jobs(plan, batch_states, adaptive) for plan in pool.plans}
     noted = {
         "holder": run.holder,
         "only": run.only,
@@ -156,6 +176,49 @@ def note(pools: Mapping[str, Pool], run: Run, folder: Path, batch_states: int | 
     path = folder / f"{run.holder['run']}.json"
     results.write(path, noted)
     return path
+
+
+def planned_jobs(plan: Plan, size: int | None, adaptive: bool) -> list[Job]:
+    """What Snakemake is to do, in order. One job measures `size` states, or all of them where it is `adaptive`.
+
+    None: one state, or TOGETHER_IN_GUESTS.
+    States of which nothing is missing but the manifest are one more job, which touches no target.
+    """
+    study = plan.study.name
+    states = tuple(plan.missing)
+    jobs: list[Job] = []
+    if adaptive and states:
+        count = plan.missing_count
+        what = f"Measure what says most of {counted(count, 'cell')}"
+        jobs.append(Job(f"adaptive_{study}", ("adaptive", study), states, count, what))
+    elif not adaptive:
+        if size is None:
+            size = TOGETHER_IN_GUESTS if plan.target.of_kind.guests else 1
+        for first in range(0, len(states), size):
+            jobs.append(_visit(plan, states[first : first + size], size, len(jobs) + 1))
+    measured = tuple(state for state, cells in plan.todo.items() if not cells)
+    if measured:
+        what = f"List the records of {len(measured)} states"
+        jobs.append(Job(f"list_{study}", ("visit", study, *measured), measured, 0, what))
+    return jobs
+
+
+def _visit(plan: Plan, names: tuple[str, ...], size: int, number: int) -> Job:
+    """The job that visits these states, where a job visits `size` of them."""
+    study = plan.study.name
+    first = names[0]
+    count = sum(len(plan.missing[name]) for name in names)
+    cells = counted(count, "cell")
+    if size > 1:
+        name = f"visit_{study}_{number}"
+        what = f"Visit {len(names)} states, {first} to {names[-1]}: {cells}"
+    elif first in plan.unreached:
+        name = f"{plan.states[first].last_step}_{study}_{first}"
+        what = f"Bring the target into state {first}, and measure {cells}"
+    else:
+        name = f"measure_{study}_{first}"
+        what = f"Go back to state {first}, and measure {cells}"
+    return Job(name, ("visit", study, *names), names, count, what)
 
 
 def check() -> None:
@@ -177,3 +240,21 @@ def gone() -> dict[str, Path]:
         if holder["machine"] != seam.machine() or seam.ended(holder["pid"], holder["pid_start"]):
             reasons[holder["run"]] = path
     return reasons
+
+
+class WindowClosed(Refusal):
+    """What comes next would not end in time; the message says what, and when it would have to."""
+
+
+def check_window(plan: Plan, what: str, needed_s: float) -> None:
+    """Raises WindowClosed when `what`, which takes `needed_s` seconds, would not end before window or hours close."""
+    why = limits.why_not_begun(plan.target.spec["limits"], what, needed_s, time.time())
+    if why:
+        raise WindowClosed(f"{why}. What was measured is kept")
+    end = current().until
+    now = datetime.now().astimezone()
+    if end and now + timedelta(seconds=needed_s) > end:
+        raise WindowClosed(
+            f"{what} takes about {needed_s:.0f} s and would not end before {end:%Y-%m-%d %H:%M}, when this run is to "
+            "end (until, budget): not begun. What was measured is kept; the same command resumes later"
+        )
