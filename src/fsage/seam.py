@@ -140,13 +140,6 @@ def start_of(pid: int) -> int | None:
     return lease.start_of(pid)
 
 
-def ended(pid: int, start: int) -> bool:
-    """Whether the process that began then has ended."""
-    from fsage.host.targets import lease
-
-    return lease.ended(pid, start)
-
-
 def look_in() -> None:
     """Be where this machine's loop targets are mounted. Raises Refusal, Failure."""
     from fsage.host.system import namespace
@@ -173,13 +166,6 @@ def check_place(place: Path) -> None:
     from fsage.host.system import places
 
     places.check(place)
-
-
-def packed() -> bytes:
-    """What hosts run, as one zip."""
-    from fsage.host.system import library
-
-    return library.packed()
 
 
 def boot() -> tuple[str, bytes]:

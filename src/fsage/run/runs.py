@@ -237,7 +237,7 @@ def gone() -> dict[str, Path]:
         holder = (results.read(path) or {}).get("holder")
         if path.name == own.name or holder is None or holder["host"] != os.uname().nodename:
             continue
-        if holder["machine"] != seam.machine() or seam.ended(holder["pid"], holder["pid_start"]):
+        if holder["machine"] != seam.machine() or seam.dead(holder):
             reasons[holder["run"]] = path
     return reasons
 
