@@ -170,15 +170,12 @@ class Where:
 
     def settings(self) -> list[str]:
         """What of it is not the usual, as Snakemake's --config takes it."""
-        from fsage.plan.settings import PLACES
+        from fsage.plan.settings import unusual
 
-        given = {
-            "target": self.target_name or "",
-            "results": str(self.results),
-            "studies": str(self.studies),
-            "inventories": str(self.inventories),
-        }
-        return [f"{name}={value}" for name, value in given.items() if value != PLACES[name]]
+        places = unusual(self.results, self.studies, self.inventories)
+        if self.target_name:
+            return [f"target={self.target_name}", *places]
+        return places
 
     def on_one_target(self, study: str | None) -> Where:
         """These options with one target: the named one, else the study's own, else this machine's."""

@@ -85,8 +85,11 @@ class Plan:
     @cached_property
     def states(self) -> dict[str, recipes.State]:
         """States by name, in the order in which they are built."""
-        own = self.part
-        return {state.name: state for state in self.study.expanded if own is None or state.name in own}
+        every = {state.name: state for state in self.study.expanded}
+        if self.part is None:
+            return every
+        own = set(self.part)
+        return {name: state for name, state in every.items() if name in own}
 
     @cached_property
     def cells(self) -> dict[str, tuple[Cell, ...]]:

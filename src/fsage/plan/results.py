@@ -23,6 +23,9 @@ class Results:
     target: str
     study: str
 
+    def _below(self, folder: str, *names: str) -> Path:
+        return self.root.joinpath(folder, self.target, self.study, *names)
+
     @property
     def claim(self) -> Path:
         """Copy of the target's claim."""
@@ -47,7 +50,7 @@ class Results:
 
     def state(self, state: str) -> Path:
         """Evidence of a state when it was first reached."""
-        return self.root / "states" / self.target / self.study / f"{state}.json"
+        return self._below("states", f"{state}.json")
 
     def manifest(self, state: str, cells: Iterable[Cell]) -> Path:
         """The manifest of a state with these planned cells (fsage.records.store): what its job makes for Snakemake.
@@ -61,7 +64,7 @@ class Results:
     @property
     def manifests(self) -> Path:
         """The folder of all manifests."""
-        return self.root / "manifests" / self.target / self.study
+        return self._below("manifests")
 
     def manifests_of(self, state: str) -> list[Path]:
         """Those of a state, for whatever cells, the last one that was written last."""
@@ -80,7 +83,7 @@ class Results:
 
     def records(self, state: str) -> Path:
         """Folder of a state's records."""
-        return self.root / "records" / self.target / self.study / state
+        return self._below("records", state)
 
     def record(self, state: str, cell: str) -> Path:
         """One cell's record."""
@@ -88,7 +91,7 @@ class Results:
 
     def raw(self, state: str, cell: str, attempt: int) -> Path:
         """One observation, write-once."""
-        return self.root / "raw" / self.target / self.study / state / f"{cell}.{attempt}.json"
+        return self._below("raw", state, f"{cell}.{attempt}.json")
 
     def attempts(self, state: str, cell: str) -> int:
         """How often a cell was measured so far."""
@@ -103,15 +106,15 @@ class Results:
 
     def log(self, name: str) -> Path:
         """Log of one job."""
-        return self.root / "logs" / self.target / self.study / f"{name}.log"
+        return self._below("logs", f"{name}.log")
 
     def benchmark(self, name: str) -> Path:
         """Time and memory of one job, as Snakemake takes them."""
-        return self.root / "benchmarks" / self.target / self.study / f"{name}.tsv"
+        return self._below("benchmarks", f"{name}.tsv")
 
     def requested(self, state: str) -> Path:
         """The requests to the target in a state, of all runs (fsage.records.messages)."""
-        return self.root / "requested" / self.target / self.study / f"{state}.json"
+        return self._below("requested", f"{state}.json")
 
     def refused(self, name: str) -> Path:
         """What a host sent and nobody takes, kept as it came."""
@@ -119,17 +122,17 @@ class Results:
 
     def request(self, name: str) -> Path:
         """The request of one job."""
-        return self.root / "requests" / self.target / self.study / f"{name}.json"
+        return self._below("requests", f"{name}.json")
 
     @property
     def report(self) -> Path:
         """Folder of the report."""
-        return self.root / "report" / self.target / self.study
+        return self._below("report")
 
     @property
     def counts(self) -> Path:
         """Folder of what was counted in the study's states, with its page."""
-        return self.root / "counts" / self.target / self.study
+        return self._below("counts")
 
     def recorded(self, state: str) -> set[str]:
         """Names of the cells of a state that have a record; one look into its folder, for speed at parse time."""

@@ -136,6 +136,12 @@ def narrowed(config: Mapping[str, object], requested: Sequence[str]) -> dict[str
     return dict.fromkeys(requested, config["only"])
 
 
+def unusual(results: object, studies: object, inventories: object) -> list[str]:
+    """The places that are not the usual ones, such as results=/data/results."""
+    given = {"results": results, "studies": studies, "inventories": inventories}
+    return [f"{name}={place}" for name, place in given.items() if str(place) != PLACES[name]]
+
+
 PREPARED = re.compile(r"age_[0-9a-f]{12}")
 """Names of the studies that `fsage age` makes, each in a folder of its own (fsage.studies.replica.age)."""
 
@@ -176,9 +182,7 @@ class Commands:
 
     @property
     def _unusual(self) -> list[str]:
-        """The places that are not the usual ones, such as results=/data/results."""
-        given = {"results": self.results, "studies": self.studies, "inventories": self.inventories}
-        return [f"{name}={place}" for name, place in given.items() if place != PLACES[name]]
+        return unusual(self.results, self.studies, self.inventories)
 
 
 def prepared(results: Path, study: str) -> Path | None:
