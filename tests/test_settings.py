@@ -25,7 +25,7 @@ STUDIES = ("quickstart", "series1", "striping")
     ],
 )
 def test_which_studies_are_asked_for(words, asked):
-    assert settings.asked_for(words, STUDIES) == asked
+    assert settings.requested(words, STUDIES) == asked
 
 
 def test_only_narrows_what_is_asked_for_and_nothing_else():

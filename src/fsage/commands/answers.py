@@ -105,8 +105,9 @@ def export(
     from fsage.archive.export import Credit, export
 
     where_: Where = context.obj
-    asked = where_.plan(study), where_.study_file(study), where_.on_one_target(study).inventory
-    written = export(*asked, to, raw, anonymous, Credit(author, license_, affiliation))
+    inventory = where_.on_one_target(study).inventory
+    credit = Credit(author, license_, affiliation)
+    written = export(where_.plan(study), where_.study_file(study), inventory, to, raw, anonymous, credit)
     if anonymous:
         say(
             "it holds what docs/background/security.md lists; raw output, hosts, places, ids and free text stay at home"

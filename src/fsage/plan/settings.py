@@ -106,7 +106,7 @@ def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict
     return variables
 
 
-def asked_for(words: Iterable[str], studies: Iterable[str]) -> list[str]:
+def requested(words: Iterable[str], studies: Iterable[str]) -> list[str]:
     """The studies that a command line requests: by name, or by a file below results/ that is a study's."""
     named: set[str] = set()
     for word in words:

@@ -120,22 +120,22 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
     studies = study_files()
     if goals is not None:
         check_goals(goals, studies)
-    asked = settings.asked_for(words, studies)
+    requested = settings.requested(words, studies)
     if not os.environ["FSAGE_TARGET"]:
-        os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in asked])
+        os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in requested])
         why = why_default(os.environ["FSAGE_TARGET"])
         if why:
             print(lines(f"fsage: {why}"), file=sys.stderr)
     now = datetime.now().astimezone()
     run = runs.Run(
         holder=runs.identity(" ".join(["snakemake", *words])),
-        only=settings.narrowed(config, asked),
+        only=settings.narrowed(config, requested),
         lost=tuple(names_of(str(config["lost"]))) if "lost" in config else (),
         until=settings.until(config, now),
         precision=settings.precision(config),
     )
     invocation = _lay_out(run, settings.mentioned(words, studies), now)
-    for name in asked:
+    for name in requested:
         for plan in invocation.pools[name].plans:
             plan.check()  # before the DAG is built
         if run.precision:

@@ -1,6 +1,7 @@
 """What a job of the DAG does: bring states about, measure their missing cells by playbooks, write their manifests.
 
-A playbook runs with its command on record and progress with an estimate, and the reason is told when it fails.
+A playbook runs with its command on record and progress with an estimate, and the reason is told when it fails. Which
+cells a visit measures follows from what is recorded, and from the stop rule.
 """
 
 from __future__ import annotations

@@ -97,14 +97,14 @@ class Progress:
         self.missing = {name: plan.to_measure(name) for name in plan.missing}
         self.before = self.total - sum(map(len, self.missing.values()))
         todo = self.missing.get(state, [])
-        self.here = len(todo) if cells is None else cells
+        self.in_visit = len(todo) if cells is None else cells
         self.ends_in_s = seconds
         self.pace = known_pace(plan)
         if state in plan.unreached:
             self.reach_s = self.pace.reach_seconds(plan, state)
         else:
             self.reach_s = 0.0
-        self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.here]]
+        self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.in_visit]]
         self.others_cells_s = 0.0
         self.others_reach_s = 0.0
         for name, cells_of_state in self.missing.items():
@@ -121,13 +121,13 @@ class Progress:
         words, seen = self.doing()
         if self.visible:  # received results leave the queue
             seen = self._waiting() - self.at_start
-        self.seen_at_s += [time.monotonic()] * (min(seen, self.here) - self._seen)
+        self.seen_at_s += [time.monotonic()] * (min(seen, self.in_visit) - self._seen)
         return self._line(self._seen, words and f", {words}")
 
     def done(self) -> str:
         """One line at the end of a visit, when all its cells came home; another visit may have ended meanwhile."""
-        self.before = self.total - self.here - sum(len(self.plan.to_measure(name)) for name in self.missing)
-        return str(self._line(self.here))
+        self.before = self.total - self.in_visit - sum(len(self.plan.to_measure(name)) for name in self.missing)
+        return str(self._line(self.in_visit))
 
     @property
     def _seen(self) -> int:
@@ -145,7 +145,7 @@ class Progress:
         return self.pace.cells
 
     def _line(self, done: int, words: str = "") -> Line:
-        measured = f"{self.before + done} of {self.total} cells, state {self.state}: {done} of {self.here}"
+        measured = f"{self.before + done} of {self.total} cells, state {self.state}: {done} of {self.in_visit}"
         return Line(f"{self.plan.title}: {measured}{words}", self._left(max(done, self._seen)))
 
     def _left(self, done: int) -> str:
@@ -159,7 +159,7 @@ class Progress:
             if not done:
                 whole_s += self.reach_s
             left_s = whole_s
-            if done < self.here:
+            if done < self.in_visit:
                 left_s -= now - self.seen_at_s[-1]
         if math.isinf(whole_s) or not whole_s:  # it has no end, or all is measured
             return ""

@@ -6,7 +6,7 @@ parses the Snakefile again must see the same DAG.
 
 Jobs find the file by an environment variable. It is also their licence. A run that was killed leaves it, and its jobs
 on a cluster continue or still wait. The next run in this folder takes the target over and takes the note away, so those
-jobs can do nothing any more.
+jobs can do nothing any more. Nothing is begun that would not end before the window closes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a study compares, on how many targets, and what it counts.
+"""What a study compares, which states that means, on how many targets, and what it counts.
 
 Block `count:` of a study: how many layouts of each state are counted, and for which device a cost is computed.
 
