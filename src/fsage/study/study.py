@@ -140,22 +140,16 @@ class Study(Strict):
         description="what several targets are for. Share: each measures a part of the states, and all measure the "
         "states that the headline compares. Repeat: each measures all. Bind: each measures levels of an axis",
     )
-    states: Annotated[
-        Any, PlainValidator(_read_states, json_schema_input_type=Annotated[Any, AnyOf(_state_schemas)])
-    ] = Field(description="what the target must be")
+    states: Annotated[Any, AnyOf(_state_schemas, _read_states)] = Field(description="what the target must be")
     mkfs: Annotated[tuple[Mkfs, ...], Levels(0)] = Field(
         (),
         description="options of mkfs, such as '-O bigalloc -C 65536', or default: each state is made with each of "
         "them, on targets whose file system fsage makes",
     )
-    cells: Annotated[
-        Any, PlainValidator(CellAxes.read, json_schema_input_type=Annotated[Any, AnyOf(cells_schemas)])
-    ] = Field(description="what is measured in each state")
-    additional_cells: list[
-        Annotated[
-            Any, PlainValidator(AdditionalCells.read, json_schema_input_type=Annotated[Any, AnyOf(additional_schemas)])
-        ]
-    ] = Field([], description="additional cells of another workload, in all states or in the named ones")
+    cells: Annotated[Any, AnyOf(cells_schemas, CellAxes.read)] = Field(description="what is measured in each state")
+    additional_cells: list[Annotated[Any, AnyOf(additional_schemas, AdditionalCells.read)]] = Field(
+        [], description="additional cells of another workload, in all states or in the named ones"
+    )
     sentinels: Any = Field(None, description="one cell that is repeated in each state, to show drift; null: none")
     reference_reads: ReferenceReads | None = Field(
         None, description="one range of the device, read before and after each state; null: none"

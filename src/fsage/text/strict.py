@@ -49,9 +49,18 @@ class Strict(BaseModel):
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Mark a block that is one of several, told apart by a key; `shapes` makes their JSON schemas when needed."""
+    """Mark a block that is one of several, told apart by a key; `shapes` makes their JSON schemas when needed.
+
+    `read` makes the value of the block; None: a validator of the field does.
+    """
 
     shapes: Callable[[GetJsonSchemaHandler], list[Json]]
+    read: Callable[[Any], object] | None = None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if self.read is None:
+            return handler(source)
+        return core_schema.no_info_plain_validator_function(self.read)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": self.shapes(handler)}
