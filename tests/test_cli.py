@@ -38,10 +38,10 @@ def test_each_command_has_its_place_in_the_help() -> None:
     commands = get_command(app).commands
     assert {command.rich_help_panel for command in commands.values()} == PANELS
     called = {name for name, command in commands.items() if command.rich_help_panel == "(internal)"}
-    jobs = (ROOT / "src/fsage/plan/plan.py").read_text()
+    jobs = (ROOT / "src/fsage/run/runs.py").read_text()
     asked = set(commands) - called
     assert {"visit", "adaptive"} <= called
-    assert all(f'words = ("{name}", study' in jobs for name in ("visit", "adaptive"))
+    assert all(f'("{name}", study' in jobs for name in ("visit", "adaptive"))
     assert {"plan", "report", "advise", "site", "evidence", "remeasure"} <= asked
 
 
