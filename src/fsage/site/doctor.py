@@ -7,9 +7,6 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.table import Table
-from rich.text import Text
-
 from fsage import seam, workloads
 from fsage.base import Json, Refusal
 from fsage.base.message import say
@@ -22,7 +19,6 @@ from fsage.plan.settings import PLACES
 from fsage.plan.target import inventories_in, load_target, target_of
 from fsage.study.files import in_folder
 from fsage.study.study import StudyError
-from fsage.text.terminal import Terminal
 
 FIO = "fio"  # calibrates every target
 LAID = {"replica", "restore"}
@@ -91,6 +87,11 @@ def diagnose(studies: Path, inventories: Path, results: Path) -> Diagnosis:
 
 def show(diagnosis: Diagnosis) -> None:
     """Print the tables."""
+    from rich.table import Table  # the rows of a study's own checks need none
+    from rich.text import Text
+
+    from fsage.text.terminal import Terminal
+
     console = Terminal()
     heads = (("Capability", "for"), ("Target", "what it is"), ("Study", "on target"))
     for (head, detail), checks in zip(heads, diagnosis.checks().values(), strict=True):
