@@ -1,10 +1,4 @@
-"""The layout of a mounted btrfs on one device, from its trees (BTRFS_IOC_TREE_SEARCH_V2, linux/btrfs.h, btrfs_tree.h).
-
-The extent tree lists what is in use, in btrfs' own addresses. The chunk tree maps these to the device: once, or twice
-with the profile DUP. Free is what files can get: the rest of every data chunk, and what no chunk has. The first MiB and
-the copies of the superblock are never free. Chunks of metadata count as in use. The trees are those of the last commit
-with later changes, so synchronise a mount first where the exact state matters.
-"""
+"""The layout of a mounted btrfs on one device, from its trees (BTRFS_IOC_TREE_SEARCH_V2, btrfs.h, btrfs_tree.h)."""
 
 from __future__ import annotations
 
@@ -58,7 +52,13 @@ class Chunk(NamedTuple):
 
 
 def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
-    """The store of a mounted btrfs. Raises OSError, Failure."""
+    """The store of a mounted btrfs. Raises OSError, Failure.
+
+    The extent tree lists what is in use, in btrfs' own addresses. The chunk tree maps these to the device: once, or
+    twice with the profile DUP. Free is what files can get: the rest of every data chunk, and what no chunk has. The
+    first MiB and the copies of the superblock are never free. Chunks of metadata count as in use. The trees are those
+    of the last commit with later changes, so synchronise a mount first where the exact state matters.
+    """
     with opened(mount) as fd:
         devices, node_bytes, sector_bytes = FS_INFO.unpack(fcntl.ioctl(fd, BTRFS_IOC_FS_INFO, bytes(FS_INFO.size)))
         if devices != 1:

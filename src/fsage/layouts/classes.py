@@ -1,13 +1,4 @@
-"""Free extents of which a text tells the number by size and not the places: how they are counted.
-
-`/proc/fs/ext4/DEVICE/mb_groups` has of each block group the free extents, and their blocks as buddies (mballoc.c).
-ldiskfs has two columns more. `gfree` is what is free by the group's descriptor, of which preallocations of open files
-have taken a part; `pa` is their number. The buddies (`bfree`) are what a new file can have.
-
-A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is unknown.
-An extent that lies anywhere has about one buddy of each size below its largest. What there are more begin others, so
-sizes are reckoned; their number and sum are not.
-"""
+"""Free extents of which a text tells the number by size and not the places: how they are counted."""
 
 from __future__ import annotations
 
@@ -119,7 +110,12 @@ GROUP_BLOCKS = 32768
 
 
 def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
-    """The store that the text tells of, with blocks of 4 KiB. Raises NotThisText."""
+    """The store that /proc/fs/ext4/DEVICE/mb_groups tells of, with blocks of 4 KiB. Raises NotThisText.
+
+    It has of each block group the free extents, and their blocks as buddies (mballoc.c). ldiskfs has two columns more.
+    `gfree` is what is free by the group's descriptor, of which preallocations of open files have taken a part; `pa` is
+    their number. The buddies (`bfree`) are what a new file can have.
+    """
     free = list[int]()
     sizes = Counter[int]()
     buddies = Counter[int]()
@@ -160,7 +156,7 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
     group_bytes = GROUP_BLOCKS * BLOCK_BYTES
     groups = Buckets("block group")
     groups.add_all([group_bytes] * len(free), [blocks * BLOCK_BYTES for blocks in free])
-    shares: dict[str, object] = {}
+    shares: Json = {}
     for chunk in ALIGNED_POWERS[:-1]:  # no buddy is as large as the last
         aligned = sum(count << power + 12 for power, count in buddies.items() if power + 12 >= chunk)
         shares[str(1 << chunk)] = aligned / free_bytes if free_bytes else None
@@ -176,7 +172,12 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
 
 
 def _sizes(buddies: dict[int, int], extents: int) -> list[int]:
-    """The blocks of so many extents, as their buddies by power of two allow: the largest have begun first."""
+    """The blocks of so many extents, as their buddies by power of two allow: the largest have begun first.
+
+    A buddy is 2^n blocks at a multiple of 2^n. A free extent is one or more of them side by side; which ones is
+    unknown. An extent that lies anywhere has about one buddy of each size below its largest. What there are more begin
+    others, so sizes are reckoned; their number and sum are not.
+    """
     sizes: list[int] = []
     smaller = sum(buddies.values())
     for power in sorted(buddies, reverse=True):

@@ -1,15 +1,4 @@
-"""The layout of ext4 (and ldiskfs, ext3, ext2), from dumpe2fs; where a mounted one changes under it, from GETFSMAP.
-
-dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them. After
-a sync it lists what statfs(2) counts. While files are made or deleted, a bitmap may not fit its checksum, and dumpe2fs
-fails. Then FS_IOC_GETFSMAP is read, the allocator's own list. It comes second because it leaves out two things. One is
-space that is reserved for small files, up to 2 MiB a CPU, until the next mount. The other is what was deleted since the
-last commit of the journal. `mb_groups` is never read: in several ldiskfs series that makes the target read-only.
-
-dumpe2fs looks at every bit: 113 TiB take it more than a minute. A large ext4 that is mounted is read by libext2fs, the
-library that mkfs.ext4 and dumpe2fs are made of. It keeps a bitmap as a tree of extents: 113 TiB in 5 million extents
-take 0.3 GB, and all bits would take 3.8 GB.
-"""
+"""The layout of ext4 (and ldiskfs, ext3, ext2), from dumpe2fs; where a mounted one changes under it, from GETFSMAP."""
 
 from __future__ import annotations
 
@@ -172,7 +161,19 @@ CHANGED = "checksum does not match"
 
 
 def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
-    """The store of a mounted ext4. Raises Failure, OSError."""
+    """The store of a mounted ext4. Raises Failure, OSError.
+
+    dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them.
+    After a sync it lists what statfs(2) counts. While files are made or deleted, a bitmap may not fit its checksum, and
+    dumpe2fs fails. Then FS_IOC_GETFSMAP is read, the allocator's own list. It comes second because it leaves out two
+    things. One is space that is reserved for small files, up to 2 MiB a CPU, until the next mount. The other is what
+    was deleted since the last commit of the journal. `mb_groups` is never read: in several ldiskfs series that makes
+    the target read-only.
+
+    dumpe2fs looks at every bit: 113 TiB take it more than a minute. A large ext4 is read by libext2fs, the library that
+    mkfs.ext4 and dumpe2fs are made of. It keeps a bitmap as a tree of extents: 113 TiB in 5 million extents take 0.3
+    GB, and all bits would take 3.8 GB.
+    """
     why = fiemap.why_closed(device)
     if why:
         return _of_user(device, mount, why, counting)

@@ -1,14 +1,4 @@
-"""The file systems whose layouts are read, on a device, in an image or mounted, and how each places new files.
-
-The layout of a mounted XFS is from its kernel: GETFSMAP gives the free space that `xfs_spaceman -c freesp` counts, with
-its place. xfs_db on a mounted XFS is stale even after a sync, so it is read only where XFS is mounted nowhere. What
-statfs(2) has as free is less: it leaves out what each allocation group holds back for its own trees.
-
-The layout of a mounted F2FS is from /proc/fs/f2fs/DEVICE/segment_bits: a bitmap of the blocks in use of each segment
-(fs/f2fs/sysfs.c). Where segments begin is in the superblock (fs/f2fs/f2fs_fs.h). What F2FS holds back for its cleaning
-is in free segments, and counts as free; the bitmaps do not tell it from the rest. Its own tables lie before the first
-segment, and are in use.
-"""
+"""The file systems whose layouts are read, on a device, in an image or mounted, and how each places new files."""
 
 from __future__ import annotations
 
@@ -145,7 +135,12 @@ class Btrfs(FileSystem):
 
 
 class Xfs(FileSystem):
-    """XFS."""
+    """XFS.
+
+    The layout of a mounted one is from its kernel: GETFSMAP gives the free space that `xfs_spaceman -c freesp` counts,
+    with its place. xfs_db on a mounted XFS is stale even after a sync, so it is read only where XFS is mounted nowhere.
+    What statfs(2) has as free is less: it leaves out what each allocation group holds back for its own trees.
+    """
 
     name = "xfs"
     title = "XFS"
@@ -205,7 +200,13 @@ def _geometry_of_xfs(mount: Path | str) -> tuple[int, ...]:
 
 
 class F2fs(FileSystem):
-    """F2FS, on one device: new blocks are appended to its logs, and so are those that are written over."""
+    """F2FS, on one device: new blocks are appended to its logs, and so are those that are written over.
+
+    The layout of a mounted one is from /proc/fs/f2fs/DEVICE/segment_bits: a bitmap of the blocks in use of each segment
+    (fs/f2fs/sysfs.c). Where segments begin is in the superblock (fs/f2fs/f2fs_fs.h). What F2FS holds back for its
+    cleaning is in free segments, and counts as free; the bitmaps do not tell it from the rest. Its own tables lie
+    before the first segment, and are in use.
+    """
 
     name = "f2fs"
     title = "F2FS"

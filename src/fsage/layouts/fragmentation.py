@@ -1,9 +1,4 @@
-"""How files lie: in how many extents, and how well they are laid out.
-
-In how many pieces files lie, and which bytes of a file lie elsewhere afterwards; from FIEMAP.
-
-How whole files lie: extents per file, mean extent, layout score.
-"""
+"""How files lie: in how many extents, how well they are laid out, and which bytes of a file lie elsewhere later."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import NamedTuple
 
+from fsage.base import Json
 from fsage.layouts.store import NotThisText
 
 
@@ -160,7 +156,7 @@ class FileLayouts:
         if len(self._extents_per_file) >= MOST_NUMBERS and extents not in self._extents_per_file:
             raise NotThisText(f"it has files of more than {MOST_NUMBERS:,} different numbers of extents")
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> Json:
         """One entry of the key `files` of a store's summary.
 
         - bytes: those that have a place on the device; None where only numbers of extents are known;

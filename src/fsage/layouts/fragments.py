@@ -1,10 +1,4 @@
-"""How the files below some paths lie: in how many extents, which are worst, what defragmenting would gain at most.
-
-That is a bound and no forecast, for a file that is read cold, from its first byte to its last. The model: each extent
-costs a seek, and each byte its share of the transfer rate, so reading takes `extents * seek_s + bytes / bytes_per_s`. A
-contiguous file would cost `ideal_extents` seeks. A short jump, a jump within read-ahead, or one that is queued with
-others, costs less than a seek. Other orders of reading gain other amounts.
-"""
+"""How the files below some paths lie: in how many extents, which are worst, what defragmenting would gain at most."""
 
 from __future__ import annotations
 
@@ -39,7 +33,14 @@ Place = tuple[int, str, int]  # length, path, offset in the file
 
 @dataclass(frozen=True)
 class Device:
-    """The cost of a seek, the transfer rate, and the source of both."""
+    """The cost of a seek, the transfer rate, and the source of both.
+
+    What it says is a bound and no forecast, for a file that is read cold, from its first byte to its last. The model:
+    each extent costs a seek, and each byte its share of the transfer rate, so reading takes
+    `extents * seek_s + bytes / bytes_per_s`. A contiguous file would cost `ideal_extents` seeks. A short jump, a jump
+    within read-ahead, or one that is queued with others, costs less than a seek. Other orders of reading gain other
+    amounts.
+    """
 
     seek_s: float
     bytes_per_s: float
@@ -283,7 +284,7 @@ def summary(look: Look, device: Device | str, worst: int, order: str) -> Json:
     }
 
 
-def _commands(files: Sequence[Found], device: Device | None) -> list[dict[str, object]]:
+def _commands(files: Sequence[Found], device: Device | None) -> list[Json]:
     """The commands that defragment these files: for each mount that of its file system, where it has one."""
     by_mount: dict[Mount, list[Found]] = {}
     for seen in files:

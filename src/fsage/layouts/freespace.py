@@ -1,10 +1,6 @@
-"""Free extents of a device, and its groups by how free they are.
+"""Free extents of a device, counted as they come and not kept; and its groups by how free they are.
 
-Free extents of a device, counted as they come and not kept: the memory needed does not grow with their number.
-
-Runs of blocks, and their numbers, are read as dumpe2fs lists them, `9305-32767, 33000`: there are millions.
-
-Block groups or allocation groups by how free they are.
+The memory needed does not grow with their number. Runs of blocks are read as dumpe2fs lists them: there are millions.
 """
 
 from __future__ import annotations
@@ -16,6 +12,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+from fsage.base import Json
 
 DIGITS = b"0123456789"
 PART_BYTES = 1 << 14
@@ -121,7 +119,7 @@ class FreeSpace:
         if len(self._starts) >= BATCH:
             self._look()
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> Json:
         """The keys used_bytes … aligned_free_share of a store's summary; nothing can be added after it.
 
         - free_extents: by power of two, from `from_bytes` to below twice that;
@@ -230,14 +228,14 @@ class FreeSpace:
             below = upto[whole] + part
 
 
-def usage(device_bytes: int, free_bytes: int) -> dict[str, object]:
+def usage(device_bytes: int, free_bytes: int) -> Json:
     """The keys of a store's summary that say how full it is."""
     used_bytes = device_bytes - free_bytes
     percent = 100 * used_bytes / device_bytes
     return {"used_bytes": used_bytes, "free_bytes": free_bytes, "fullness_percent": percent}
 
 
-def free_extents(numbers: Counter[int], sizes: Counter[int], largest_bytes: int) -> dict[str, object]:
+def free_extents(numbers: Counter[int], sizes: Counter[int], largest_bytes: int) -> Json:
     """The key `free_extents` of a store's summary; their number and bytes by the power of two of their bytes."""
     count = sum(numbers.values())
     histogram = []
@@ -296,7 +294,7 @@ class Buckets:
         for free in free_inodes:
             self._of_inodes[bucket(inodes, free)] += 1
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> Json:
         """The key `groups` of a store's summary.
 
         - group_bytes: the size of the largest group;
@@ -320,7 +318,7 @@ def bucket(whole: int, free: int) -> int:
     return 1 + bisect_right(STARTS, free / whole)
 
 
-def _table(groups: list[int]) -> list[dict[str, object]]:
+def _table(groups: list[int]) -> list[Json]:
     ends = (0.0, *STARTS, 1.0)
     return [
         {"label": label, "from_share": start, "to_share": end, "groups": number}

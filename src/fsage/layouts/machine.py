@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure
+from fsage.base import Failure, Json
 from fsage.base.sizes import counted
 
 LOOP_GET_STATUS64 = 0x4C05
@@ -160,7 +160,7 @@ class Unread:
             return f"{' and '.join(parts)} could not be read, the last {self.last}"
         return ""
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> Json:
         """As JSON has it."""
         return {"folders": self.folders, "files": self.files, "last": self.last}
 

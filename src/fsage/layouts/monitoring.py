@@ -22,7 +22,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from fsage.base import Failure, JsonView
+from fsage.base import Failure, Json, JsonView
 from fsage.base.message import check_place, printable
 from fsage.layouts import machine
 from fsage.layouts.freespace import Counting
@@ -81,7 +81,7 @@ def device_of(source: str) -> str:
     return "file"
 
 
-def _read(source: str, limit_s: float, files: int) -> tuple[dict[str, object], str | None]:
+def _read(source: str, limit_s: float, files: int) -> tuple[Json, str | None]:
     """The store's summary, and why none of its files could be read. Raises ValueError, one sentence."""
     try:
         with _limited(limit_s):

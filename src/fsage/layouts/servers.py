@@ -1,10 +1,4 @@
-"""What servers tell of their stores in a text: Lustre how full its OSTs are, an OSD of Ceph its free extents.
-
-`lfs df` prints KiB, from 1.8 (`filesystem summary:`) to 2.17.
-
-`ceph daemon osd.N bluestore allocator dump block` (Allocator.cc) is JSON, and read word by word: there are millions.
-Before Ceph 16 it has no capacity; then the device ends with the last free extent, at least.
-"""
+"""What servers tell of their stores in a text: Lustre how full its OSTs are, an OSD of Ceph its free extents."""
 
 from __future__ import annotations
 
@@ -66,7 +60,7 @@ class Read(NamedTuple):
 
 
 def parse_lfs_df(lines: Iterable[str]) -> Read:
-    """What `lfs df` prints. Raises NotThisText."""
+    """What `lfs df` prints, KiB, from 1.8 (`filesystem summary:`) to 2.17. Raises NotThisText."""
     osts = list[Ost]()
     inactive = list[str]()
     silent = list[Silent]()
@@ -121,7 +115,11 @@ GROUP_BYTES = 128 << 20
 
 
 def of_bluestore_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
-    """The store that the text tells of. Raises NotThisText."""
+    """The store of `ceph daemon osd.N bluestore allocator dump block` (Allocator.cc). Raises NotThisText.
+
+    It is JSON, and read word by word: there are millions. Before Ceph 16 it has no capacity; then the device ends with
+    the last free extent, at least.
+    """
     head: dict[bytes, int] = {}
     starts = list[int]()
     lengths = list[int]()

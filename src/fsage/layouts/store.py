@@ -87,7 +87,7 @@ class Store:
     unread: str | None = None
     unlike: str | None = None
 
-    def summary(self, number: int) -> dict[str, object]:
+    def summary(self, number: int) -> Json:
         """All KEYS, None where `absent` has the reason, with store (number) and the other fields.
 
         Shapes and units of the larger ones: FreeSpace.summary, Buckets.summary, FileLayouts.summary; `files` holds one

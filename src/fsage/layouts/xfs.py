@@ -1,14 +1,4 @@
-"""Texts of XFS' tools.
-
-- xfs_db's `freesp`, of an XFS that is mounted nowhere, and xfs_spaceman's. With -d it has each free extent, else how
-  many there are by size; with -s their sum too; with -a of one group. What a text does not have of the superblock is
-  unknown; only blocks are taken for 4 KiB. `frag`: extents that files have, and would have at best.
-- xfs_bmap, with or without -v and -p: extents of files in any number. It counts sectors of 512 bytes and does not say
-  how large a block is, so there is no layout score. It has no mark of its end either: a text that was cut between two
-  lines cannot be told from a whole one.
-- `xfs_io -c fsmap MOUNT`, with or without -v: every extent of the data device, by who has it. It counts sectors too.
-  How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked.
-"""
+"""Texts of XFS' tools: `freesp` and `frag` of xfs_db, `freesp` of xfs_spaceman, xfs_bmap, and `xfs_io -c fsmap`."""
 
 from __future__ import annotations
 
@@ -137,7 +127,11 @@ class _Told:
 
 
 def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
-    """The store in the output of xfs_db (fsage.host.filesystems.xfs) or xfs_spaceman. Raises NotThisText."""
+    """The store in the output of xfs_db's `freesp`, of an XFS that is mounted nowhere, or of xfs_spaceman's.
+
+    With -d it has each free extent, else how many there are by size; with -s their sum too; with -a of one group. What
+    a text does not have of the superblock is unknown; only blocks are taken for 4 KiB. Raises NotThisText.
+    """
     content = _Told()
     content.read(lines)
     content.check()
@@ -275,7 +269,11 @@ LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
 
 
 def of_bmap_text(lines: Iterable[bytes]) -> Store:
-    """How the listed files lie. Raises NotThisText."""
+    """How the listed files lie, any number of them, by xfs_bmap with or without -v and -p. Raises NotThisText.
+
+    It counts sectors of 512 bytes and does not say how large a block is, so there is no layout score. It has no mark of
+    its end either: a text that was cut between two lines cannot be told from a whole one.
+    """
     layouts = FileLayouts(None)
     pieces = list[Extent]()
     expected = 0
@@ -351,10 +349,11 @@ FSMAP_FREE = b"free space"
 
 
 def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
-    """The store that the text tells of. Raises NotThisText.
+    """The store of `xfs_io -c fsmap MOUNT`, with or without -v: each extent, by who has it. Raises NotThisText.
 
-    The first device is the main one. Its extents must follow one another without a gap; a text that was cut between
-    two lines cannot be told from a whole one.
+    It counts sectors. How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked. The first device is
+    the main one. Its extents must follow one another without a gap; a text that was cut between two lines cannot be
+    told from a whole one.
     """
     free: list[tuple[int, int]] = []
     end = 0

@@ -153,7 +153,7 @@ class Ran(TypedDict):
     timed_out: bool
 
 
-ANSWERS: dict[str, object] = {
+ANSWERS: Json = {
     "hello": Hello,
     "drop": DroppedAll,
     "server_cache": Served,
@@ -170,7 +170,7 @@ ANSWERS: dict[str, object] = {
 }
 
 
-def checked(text: bytes, verb: str, role: str) -> dict[str, object]:
+def checked(text: bytes, verb: str, role: str) -> Json:
     """The answer of a client or server to what it was told to do. Raises Unacceptable."""
     answer = read_block(text, ANSWER_BYTES)
     if "failed" in answer:

@@ -85,11 +85,11 @@ class ClaimedStore(_Mounted, total=False):
     image_id: ImageId
     hash_seed: str
     directory: str  # of the other kinds, with directory_id
-    directory_id: dict[str, object]
+    directory_id: Json
 
 
 class _LustreClaim(TypedDict):
-    declared: dict[str, object]
+    declared: Json
     version: str
     osts: dict[str, dict[str, float]]
 
@@ -208,7 +208,7 @@ class Token:
     free_bytes: int = 0
     osts: dict[str, int] | None = None
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         """The token as it is written, and as evidence has it."""
         return {"schema": TOKEN_SCHEMA, **{key: typed.to_json(value) for key, value in vars(self).items()}}
 

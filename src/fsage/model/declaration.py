@@ -1,17 +1,12 @@
 """A target's declaration (`fsage_target`), completed and checked as far as an agent alone must.
 
 A claim freezes it: an edit is then applied or refused, never ignored.
-
-`stop_if` is what a probe beside the load may see before a cell is ended for the sake of others. A site sets it in the
-inventory. The probe (fsage.host.instruments.neighbours) looks up a name. It reads and writes 64 KiB past the cache on
-each OST that is used, at first soon after the work began, then every EVERY_S.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, cast
@@ -46,7 +41,12 @@ MORE_THAN_USUAL = Check(lambda times: times > 1, "more than 1, or null,")
 
 
 class StopIf(TypedDict):
-    """Limits of a probe. `slower`: times the 90th percentile of quiet looks; those in ms: absolute.
+    """What a probe beside the load may see before a cell is ended for the sake of others.
+
+    A site sets it in the inventory. The probe (fsage.host.instruments.neighbours) looks up a name. It reads and writes
+    64 KiB past the cache on each OST that is used, at first soon after the work began, then every EVERY_S.
+
+    `slower`: times the 90th percentile of quiet looks; those in ms: absolute.
 
     Of the servers that the inventory names: `server_load`, the load average of the last minute of any; `server_ms`, of
     Lustre, the mean time of the reads and writes of any OST since the probe before, whoever asked for them.
@@ -92,7 +92,7 @@ HOME_OF_ROOT = Path("/var/lib/fsage")
 PATHS = ("home", "mount_dir", "directory", "image_dir", "containers")
 
 
-def complete(spec: Mapping[str, object]) -> Spec:
+def complete(spec: JsonView) -> Spec:
     """`spec` with every key present. `Refusal` for an unknown key, a value not allowed, or an unsafe name."""
     of_kinds = kinds.blocks()
     full = {**usual(Spec), **dict.fromkeys(of_kinds), **declared(Spec, spec, "fsage_target", of_kinds)}
@@ -185,7 +185,7 @@ def _stop_if(given: Json) -> Json:
     return full
 
 
-def device_model(given: object, where: str = "fsage_target.device_model") -> dict[str, object]:
+def device_model(given: object, where: str = "fsage_target.device_model") -> Json:
     """The key `device_model`, complete. Raises Refusal."""
     kind = given.get("kind", device.USUAL) if isinstance(given, dict) else given
     if not isinstance(given, dict) or kind not in device.declarable():
@@ -246,7 +246,7 @@ def decided(key: str) -> str:
     return edits().get(key, CLAIMED)
 
 
-def flat(spec: JsonView) -> dict[str, object]:
+def flat(spec: JsonView) -> Json:
     """A complete declaration, with the keys of its blocks in the form scale.tasks."""
     settings = {}
     for key, value in spec.items():
@@ -257,13 +257,13 @@ def flat(spec: JsonView) -> dict[str, object]:
     return settings
 
 
-def declared_again(spec: Mapping[str, object]) -> dict[str, object]:
+def declared_again(spec: JsonView) -> Json:
     """What a claim keeps of a complete declaration, to tell later what was edited."""
     kept = {key: value for key, value in flat(spec).items() if decided(key) in (CLAIMED, MADE)}
     return {key: value for key, value in kept.items() if key not in kinds.named(spec["kind"]).meaningless}
 
 
-def refuse_edits(claim: JsonView, spec: Mapping[str, object]) -> None:
+def refuse_edits(claim: JsonView, spec: JsonView) -> None:
     """`Refusal` where the declaration differs from what was claimed in what cannot change without a new claim."""
     now = flat(spec)
     for key, value in claim.get("declared", {}).items():
@@ -287,7 +287,7 @@ def as_declared(claim: Claim, spec: Spec) -> Claim:
     return claim
 
 
-def launch_now(claim: Mapping[str, object]) -> dict[str, object]:
+def launch_now(claim: JsonView) -> Json:
     """How tasks are started, for conditions."""
     return {key: claim.get(key) for key in ("launcher", "launcher_options", "tasks")}
 

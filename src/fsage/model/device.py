@@ -133,7 +133,7 @@ class Iocost(Model):
 
     kind = "iocost"
     leaves_own_disk = True
-    defaults: ClassVar[dict[str, object]] = {
+    defaults: ClassVar[Json] = {
         "bytes_per_s": 190_000_000,
         "sequential_iops": 20_000,
         "random_iops": 100,
@@ -164,7 +164,7 @@ class Seek(Model):
 
     kind = "seek"
     charges_all = True
-    defaults: ClassVar[dict[str, object]] = {
+    defaults: ClassVar[Json] = {
         "bytes_per_s": 300_000_000,
         "seek_s": 0.005,
         "outer_to_inner": 1.0,
@@ -222,9 +222,7 @@ class Virtual(Seek):
 
     kind = "virtual"
     in_guests = is_virtual = True
-    defaults: ClassVar[dict[str, object]] = {
-        key: Seek.defaults[key] for key in ("bytes_per_s", "seek_s", "outer_to_inner")
-    }
+    defaults: ClassVar[Json] = {key: Seek.defaults[key] for key in ("bytes_per_s", "seek_s", "outer_to_inner")}
 
     @property
     def label(self) -> str:

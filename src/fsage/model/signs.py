@@ -8,7 +8,7 @@ it had cached and its locks. All else is a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypedDict
 
 from fsage.base import Json, JsonView
@@ -223,7 +223,7 @@ def _waits(before: JsonView, after: JsonView) -> Iterator[tuple[str, float]]:
             yield name, (squares - then[3]) / (total - then[2]) / 1e6
 
 
-def _named(names: Iterable[str] | Mapping[str, object]) -> str:
+def _named(names: Iterable[str] | JsonView) -> str:
     """'lustre-OST0000, lustre-OST0001 and 4 more', without what tells a client's mounts apart."""
     short = list(map(_plain, names))
     return ", ".join(short[:SHOWN]) + (f" and {len(short) - SHOWN} more" if len(short) > SHOWN else "")

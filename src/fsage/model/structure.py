@@ -3,10 +3,6 @@
 Everything follows from the steps, their seeds and the capacity, so any host can work on its shard alone and anyone can
 compute afterwards what must be there. A kind of step is a class in the `model` of a study's folder, and a
 function in its `host` that has the kind's name and does it.
-
-The files of a state: the path of each, and the random number that decides when it is deleted. A striped file is divided
-into segments at watermarks (study striping makes them, from a pattern). A segment has its own objects, which get its
-stripes in turn. Objects are numbered through the whole file.
 """
 
 from __future__ import annotations
@@ -82,9 +78,9 @@ class Step(ABC):
     def __init_subclass__(cls) -> None:
         cls.kind = re.sub(r"(?<=.)([A-Z])", r"_\1", cls.__name__).lower()
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         """The step as it stands in a request, a token and a record."""
-        written: dict[str, object] = {"kind": self.kind}
+        written: Json = {"kind": self.kind}
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None or field.default is not None:
@@ -269,7 +265,11 @@ EVICTION_FILES = 16
 
 
 class Segment(NamedTuple):
-    """Bytes `start_bytes` to `end_bytes` of a file, a stripe in turn to each of `stripes` objects from `first` on."""
+    """Bytes `start_bytes` to `end_bytes` of a file, a stripe in turn to each of `stripes` objects from `first` on.
+
+    A striped file is divided into segments at watermarks (study striping makes them, from a pattern). A segment has its
+    own objects, which get its stripes in turn. Objects are numbered through the whole file.
+    """
 
     start_bytes: int
     end_bytes: int

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
 
-from fsage.base import Json, Refusal
+from fsage.base import Json, JsonView, Refusal
 from fsage.base.message import Unacceptable, shown
 from fsage.base.typed import Check, hints, read
 
@@ -133,7 +133,7 @@ def declared(block: type, given: object, where: str, more: Iterable[str] = ()) -
         raise Refusal(str(why)) from why
 
 
-def known_keys(where: str, given: Mapping[str, object], allowed: Collection[str]) -> None:
+def known_keys(where: str, given: JsonView, allowed: Collection[str]) -> None:
     for key in given:
         if key not in allowed:
             near = difflib.get_close_matches(str(key), allowed, 1, 0)

@@ -1,8 +1,6 @@
 """The programs that measure: how each names its version, which stands in every record, and which image has it.
 
-A study's `model` may declare more, in a table TOOLS of its own. For what no tool does it has a program of its own, a
-module of its `host` that a phase runs. That is given an assignment, a dataclass of the `model`, as JSON. What its
-work returns it prints as JSON.
+A study's `model` may declare more, in a table TOOLS of its own. For what no tool does it has a program of its own.
 """
 
 from __future__ import annotations
@@ -129,7 +127,11 @@ TASK = "task.json"
 
 
 def program_phase(name: str, program: str, assignment: object, reads: bool = True, task: str = TASK) -> Phase:
-    """A phase that runs `python -m PROGRAM` on an assignment, which is the phase's file `task`."""
+    """A phase that runs `python -m PROGRAM`, a module of a study's `host`, on an assignment: the phase's file `task`.
+
+    An assignment is a dataclass of the study's `model`, given as JSON. What the program's work returns it prints as
+    JSON.
+    """
     argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", program, f"{{files}}/{task}"]
     text = json.dumps(typed.to_json(assignment), sort_keys=True)
     return {"name": name, "argv": argv, "files": {task: text}, "reads": reads}

@@ -3,14 +3,6 @@
 Each parser takes `stdout, stderr, rc` and returns a frozen dataclass whose names carry the units, or raises
 `BadOutput` with a plain reason. A parser never returns a number for a run that failed or did not reach its
 end. MiB is 2^20 bytes; conversion happens here and nowhere else.
-
-What MPI's launchers and libraries say beside a tool: trouble, what is known to be harmless, and how they end.
-
-Traps (all seen):
-
-- Open MPI's mpirun that is terminated ends with code 1 and says nothing;
-- MPICH's that is ended does so with code 0 at times, and at times loses what a task said that gave up;
-- a launcher of one MPI starts programs built with another without a complaint, and each believes that it is alone.
 """
 
 from __future__ import annotations
@@ -69,8 +61,9 @@ NOT_FOUND = 127
 def check_end(tool: str, rc: int | None, errors: Iterable[str], stderr: str = "") -> None:
     """Raise `BadOutput` unless the return code is 0 and nothing was said that tells of trouble.
 
-    `said`: the lines of the output that tell of trouble, for all three tools can go wrong with rc 0. `stderr`
-    gives the reason of another rc where there are none.
+    `errors`: the lines of the output that tell of trouble, for all three tools can go wrong with rc 0. `stderr` gives
+    the reason of another rc where there are none. Open MPI's mpirun that is terminated ends with code 1 and says
+    nothing. MPICH's does so with code 0 at times, and at times loses what a task said that gave up (all seen).
     """
     lines = list(dict.fromkeys(line.strip() for line in errors if line.strip()))
     if rc != 0 and not lines:
@@ -131,7 +124,10 @@ def why_it_ended(stderr: str) -> str:
 
 
 def check_together(tool: str, heads: Iterable[str]) -> None:
-    """`BadOutput` if there are several `heads`, the lines with which a run of the tool begins."""
+    """`BadOutput` if there are several `heads`, the lines with which a run of the tool begins.
+
+    A launcher of one MPI starts programs built with another without a complaint, and each believes that it is alone.
+    """
     count = len(list(heads))
     if count > 1:
         raise BadOutput(

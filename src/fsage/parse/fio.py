@@ -3,14 +3,6 @@
 `io_bytes` and `bw_bytes` count bytes, `runtime` milliseconds, `clat_ns` nanoseconds (json_add_ddir_status, stat.c). fio
 before 3 is refused by its version: under the same key `io_bytes` it counts KiB (until 2.20), and latencies are in
 microseconds under `clat`.
-
-Traps that this reader knows (seen with fio 3.33 but for the last):
-- a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
-- a run stopped by a signal: valid JSON, error 0;
-- text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
-- an I/O error leaves bytes and a bandwidth of the part that went well beside `error`;
-- the 99.9th percentile of ten operations is printed too: it is the largest of them;
-- with `group_reporting` over different jobs an entry has the first one's name and the last one's options (fio 3.41).
 """
 
 from __future__ import annotations
@@ -76,6 +68,16 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
 
     Bandwidth is all bytes over the runtime of the slowest job, as in fio's own group line. fio gives the
     runtime in whole milliseconds.
+
+    Traps that it knows (seen with fio 3.33 but for the last):
+
+    - a worker killed by SIGKILL: rc 0, error 0 and a note on stderr only;
+    - a run stopped by a signal: valid JSON, error 0;
+    - text before the document (`fio: pid=..., err=28/...`), or several documents (`--status-interval`);
+    - an I/O error leaves bytes and a bandwidth of the part that went well beside `error`;
+    - the 99.9th percentile of ten operations is printed too: it is the largest of them;
+    - with `group_reporting` over different jobs an entry has the first one's name and the last one's options (fio
+      3.41).
     """
     stdout = tidy(stdout)
     start = BEGINS.search(stdout)

@@ -1,16 +1,7 @@
 """IOR's text output, versions 3.0.1, 3.2.1, 3.3.0, 4.0.0 and the 4.1 development line.
 
 The columns of both tables differ between versions and are found by the tables' headers. `Finished` is the one sign of a
-run that reached its end. Traps that this reader knows (all seen):
-
-- 3.3.0 ends with code 0 after an unknown option, having measured nothing;
-- the exit code counts errors modulo 256, so that wrong data may end with 0;
-- after `-T` the summary holds `-nan`;
-- another rank's warning may be spliced into a row, which is then missed.
-
-Rows have the bytes moved over the time from the first open to the last close, in MiB/s. Before 3.2, with -D and both -w
-and -r, the summary and `Max Write` have the bytes of the read over the time of the write (aggFileSizeForBW, ior.c).
-The rows are right then.
+run that reached its end.
 """
 
 from __future__ import annotations
@@ -56,7 +47,15 @@ class IorRun:
 
 
 def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
-    """Values of one IOR run; `BadOutput` if it failed, warned, was cut short, or is not one test as text."""
+    """Values of one IOR run; `BadOutput` if it failed, warned, was cut short, or is not one test as text.
+
+    Traps that it knows (all seen):
+
+    - 3.3.0 ends with code 0 after an unknown option, having measured nothing;
+    - the exit code counts errors modulo 256, so that wrong data may end with 0;
+    - after `-T` the summary holds `-nan`;
+    - another rank's warning may be spliced into a row, which is then missed.
+    """
     lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
     stonewalled = any(re.match(r"stonewallingTime\s*:|Command line.* -D ", line) for line in lines)
     check_together("IOR", filter(HEAD.match, lines))
@@ -140,7 +139,12 @@ def _table(lines: list[str], first_column: str) -> list[dict[str, str]]:
 
 
 def _transfers(kind: str, rows: list[dict[str, str]], summary: list[dict[str, str]]) -> tuple[Transfer, ...]:
-    """The repetitions of one kind, after checking that they are all there and agree with the summary."""
+    """The repetitions of one kind, after checking that they are all there and agree with the summary.
+
+    Rows have the bytes moved over the time from the first open to the last close, in MiB/s. Before 3.2, with -D and
+    both -w and -r, the summary and `Max Write` have the bytes of the read over the time of the write
+    (aggFileSizeForBW, ior.c). The rows are right then.
+    """
     totals = [row for row in summary if row["Operation"] == kind]
     rows = [row for row in rows if row["access"] == kind]
     if not totals and not rows:

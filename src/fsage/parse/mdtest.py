@@ -1,21 +1,6 @@
 """mdtest's text output: versions 1.9.3 (that of IOR 3.2.1), 3.3.0, 4.0.0 and the 4.1 development line.
 
-`-- finished at` is the one sign of a run that reached its end. Traps that this reader knows (all seen):
-
-- mdtest ends with code 0 though every stat failed, or over a tree that an earlier run left, with fast rates in both;
-- without `-n` it measures no file;
-- `-P` and `-Z` print times in a table of the same shape;
-- after `-W` its head still counts all requested files.
-
-What the columns mean differs (summarize_results, mdtest.c):
-- 1.9.3 has the rate of the fastest task in all four, unless -B leaves the barriers out. With -u a task's clock starts
-  when its own directory was looked up. So the fastest rate is that of the slowest look-up, up to 2.9 times too high
-  (hpc/ior#183). The right one is not in the text, so that is refused. Without -u, or with -t, clocks start together.
-- 3.3.0 has max, min and mean over ranks and iterations, where a rank's rate is files x tasks / its own time.
-- 4.x has them over iterations, each of the slowest rank.
-
-With one iteration `Min` is in both of the latter all files of all tasks over the time of the slowest task. So `Min` is
-what this reader gives.
+`-- finished at` is the one sign of a run that reached its end.
 """
 
 from __future__ import annotations
@@ -56,7 +41,15 @@ class MdtestRun:
 
 
 def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
-    """Values of one mdtest run; `BadOutput` if it failed, warned, was cut short, or measured nothing."""
+    """Values of one mdtest run; `BadOutput` if it failed, warned, was cut short, or measured nothing.
+
+    Traps that it knows (all seen):
+
+    - mdtest ends with code 0 though every stat failed, or over a tree that an earlier run left: with fast rates;
+    - without `-n` it measures no file;
+    - `-P` and `-Z` print times in a table of the same shape;
+    - after `-W` its head still counts all requested files.
+    """
     lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
     text = "\n".join(lines)
     check_together("mdtest", re.findall(HEAD, text, re.M))
@@ -109,7 +102,19 @@ def _find(text: str, pattern: str) -> re.Match[str]:
 
 
 def _rates(text: str) -> dict[str, float]:
-    """Column `Min` of the rate table, without the operations that were not done."""
+    """Column `Min` of the rate table, without the operations that were not done.
+
+    What the columns mean differs (summarize_results, mdtest.c):
+
+    - 1.9.3 has the rate of the fastest task in all four, unless -B leaves the barriers out. With -u a task's clock
+      starts when its own directory was looked up. So the fastest rate is that of the slowest look-up, up to 2.9 times
+      too high (hpc/ior#183). The right one is not in the text, so that is refused. Without -u, or with -t, clocks start
+      together.
+    - 3.3.0 has max, min and mean over ranks and iterations, where a rank's rate is files x tasks / its own time.
+    - 4.x has them over iterations, each of the slowest rank.
+
+    With one iteration `Min` is in both of the latter all files of all tasks over the time of the slowest task.
+    """
     count = len(re.findall(r"^SUMMARY rate", text, re.M))
     if count > 1:
         raise BadOutput(f"mdtest's output has {count} tables of rates: one run is read, no more")

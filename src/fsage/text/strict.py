@@ -138,7 +138,7 @@ def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> l
     return [Problem(detail["loc"], _sentence(detail, model)) for detail in error.errors(include_url=False)]
 
 
-def block_of(value: object) -> dict[str, object]:
+def block_of(value: object) -> Json:
     """Return `value` if it is a block of keys; raises ValueError if not."""
     if not isinstance(value, dict):
         raise ValueError(f"{show(value)} is not a block of keys")

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from fsage.base import Json
+
 MOST_BYTES = 1 << 20
 """Most bytes of a file. The largest study in config/ has three thousand."""
 MOST_EXPANDED_BYTES = 4 << 20
@@ -21,7 +23,7 @@ OF_A_NODE = 16
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
     """PyYAML's safe loader, but a key that is there twice is an error instead of the last one winning."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, object]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Json:
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":

@@ -6,12 +6,12 @@ What a module offers: fsage.api.study. `shared` is what they share; `by_fio` mak
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 from typing import Any, Literal
 
+from fsage.base import JsonView
 from fsage.model import plugins
 from fsage.model.claim import Claim
 
@@ -40,12 +40,12 @@ def names() -> list[str]:
     return [name for name in plugins.names(__name__, "workloads") if name not in SHARED]
 
 
-def params_of(given: Mapping[str, object]) -> object:
+def params_of(given: JsonView) -> object:
     """A cell's parameters as its workload's Params; raises ValidationError."""
     return load(given["workload"]).Params.model_validate(given)
 
 
-def rates_of(given: Mapping[str, object]) -> list[str]:
+def rates_of(given: JsonView) -> list[str]:
     """The metrics of a valid cell with these parameters that statistics are made of.
 
     Raises ValidationError, and ValueError for a name that no report takes.

@@ -6,12 +6,12 @@ host knows which loop device an image got this time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from fsage.base import MIB
+from fsage.base import MIB, JsonView
 from fsage.model import kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
@@ -70,7 +70,7 @@ def rates(params: Params) -> list[str]:
     return ["read_bw_mib_s"]
 
 
-def read(observation: Mapping[str, object]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`read_bw_mib_s`, `read_seconds` (by fio's own clock), `read_bytes`; or why not."""
     return shared.judge(observation, Params, lambda _: ["read"], _judge)
 

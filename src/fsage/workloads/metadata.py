@@ -4,21 +4,18 @@ They are measured with mdtest, or with fio's engines filecreate, filestat and fi
 its own. fio looks every file up twice before it takes the time of `stat` or `remove` (seen with strace, 3.33). So its
 `stat_per_s` and `remove_per_s` are of a warm cache, and each phase says so (`metadata`). Those of mdtest, after the
 caches were dropped, are not. Do not compare rates of different tools.
-
-In a guest its own process does it, and writes out what that changed (syncfs). Requests and bytes that reached the
-device meanwhile are counted: `<operation>_device_reads`, `_device_read_bytes`, `_device_writes`, `_device_write_bytes`.
-Without virtual time these are all that a guest tells.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
 from pydantic import Field, field_validator
 
+from fsage.base import JsonView
 from fsage.model import device, request, tools
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
@@ -99,7 +96,7 @@ def rates(params: Params) -> list[str]:
     return [f"{operation}_per_s" for operation in params.operations]
 
 
-def read(observation: Mapping[str, object]) -> Outcome:
+def read(observation: JsonView) -> Outcome:
     """`<operation>_per_s` of all tasks together, `<operation>_seconds`, `<operation>_files`; or why not."""
     judge = partial(_judge, shared.counts_in_guests(observation))
     return shared.judge(observation, Params, lambda params: params.operations, judge)
@@ -152,6 +149,11 @@ def _judge(counted: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
 
 
 def _judge_names(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
+    """As `_judge_fio`, of a guest: its own process does it, and writes out what that changed (syncfs).
+
+    Requests and bytes that reached the device meanwhile are counted: `<operation>_device_reads`, `_device_read_bytes`,
+    `_device_writes`, `_device_write_bytes`. Without virtual time these are all that a guest tells.
+    """
     said = json.loads(phase["stdout"] or "{}")
     if said.get("errno") or not said.get("seconds"):
         raise BadOutput(f"it ended after {said.get('files', 0)} files: {said.get('errno') or phase['stderr']}")

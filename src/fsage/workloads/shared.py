@@ -44,7 +44,7 @@ class CellParams(BaseModel):
     )
 
     @model_serializer(mode="wrap")
-    def _as_named(self, written: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _as_named(self, written: SerializerFunctionWrapHandler) -> Json:
         """Where neither is named, nothing is said of them."""
         said = written(self)
         return {key: value for key, value in said.items() if value is not None or key not in ("kernel", "mount")}

@@ -54,7 +54,7 @@ class Kind(ABC):
         return filesystems.names()
 
     @classmethod
-    def complete(cls, spec: dict[str, object]) -> None:
+    def complete(cls, spec: Json) -> None:
         """Complete and check what a declaration has for this kind alone. Raises Refusal."""
         return
 

@@ -71,7 +71,7 @@ class Lustre(Kind):
     has_osts = True
 
     @classmethod
-    def complete(cls, spec: dict[str, object]) -> None:
+    def complete(cls, spec: Json) -> None:
         spec["lustre"] = _complete(spec)
 
     @classmethod
@@ -174,7 +174,7 @@ def _name(spec: Spec) -> str:
     return f"{lustre_of(spec)['mgs']}:/{lustre_of(spec)['fsname']}"
 
 
-def _complete(full: dict[str, object]) -> dict[str, object]:
+def _complete(full: Json) -> Json:
     if not isinstance(full["lustre"], dict) or not full["directory"]:
         raise Refusal(
             "fsage_target of kind lustre needs lustre (fsname, mgs) and directory, a folder of its own "
