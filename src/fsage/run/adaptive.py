@@ -85,7 +85,8 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     """What a budget buys on a surface of usual smoothness and noise, in a sentence: a guess before it is measured."""
     run = AdaptiveRun(plan, precision)
     beliefs = [prior(run.points)]  # alike for all rates
-    left, of_a_layout = run.all_left(), run.left()
+    left = run.all_left()
+    of_a_layout = run.left()
     visits = run.primary_visits()
     costs = run.costs()
     spent = 0.0

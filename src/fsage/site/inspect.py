@@ -214,12 +214,14 @@ def _clocks(site: Site) -> list[str]:
 
 def _servers(site: Site, target: Target) -> list[str]:
     """Hosts that the target names and the inventory does not."""
-    return [
-        f"fsage_target.{target.spec['kind']}.{group} names {name}, which is not in the inventory's group {group}"
-        for group, names in target.of_kind.named_hosts(target.spec).items()
-        for name in names
-        if name not in {host.name for host in site.in_group(group)}
-    ]
+    sentences = []
+    for group, names in target.of_kind.named_hosts(target.spec).items():
+        known = {host.name for host in site.in_group(group)}
+        where = f"fsage_target.{target.spec['kind']}.{group}"
+        for name in names:
+            if name not in known:
+                sentences.append(f"{where} names {name}, which is not in the inventory's group {group}")
+    return sentences
 
 
 def with_tuned_servers(plans: Sequence[Plan]) -> list[str]:
