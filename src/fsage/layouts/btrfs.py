@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fsage.base import Failure
 from fsage.layouts.fragmentation import Extent as Piece
-from fsage.layouts.freespace import ONCE, Buckets, Counting, FreeSpace
+from fsage.layouts.freespace import Buckets, Counting, FreeSpace
 from fsage.layouts.machine import opened
 from fsage.layouts.store import Store
 
@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
     places: list[int]
 
 
-def of_mount(mount: Path, counting: Counting = ONCE) -> Store:
+def of_mount(mount: Path, counting: Counting) -> Store:
     """The store of a mounted btrfs. Raises OSError, Failure.
 
     The extent tree lists what is in use, in btrfs' own addresses. The chunk tree maps these to the device: once, or

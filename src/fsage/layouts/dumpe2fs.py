@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fsage.base import Json
 from fsage.layouts import freespace, geometry
-from fsage.layouts.freespace import ONCE, Counting
+from fsage.layouts.freespace import Counting
 from fsage.layouts.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, runs_of, without
 from fsage.layouts.stream import LINE_BYTES, Text
 
@@ -77,7 +77,7 @@ class Header(NamedTuple):
         return store
 
 
-def of_text(text: Text, counting: Counting = ONCE) -> Store:
+def of_text(text: Text, counting: Counting) -> Store:
     """The store that the text tells of. Raises NotThisText.
 
     Damage can look like free space: of a zeroed descriptor all blocks are listed as free, and none is counted. What

@@ -160,7 +160,7 @@ OF_USER = f"{AT_ONCE} (this user cannot read the device)"
 CHANGED = "checksum does not match"
 
 
-def of_mount(device: str, mount: Path, counting: Counting = ONCE) -> Store:
+def of_mount(device: str, mount: Path, counting: Counting) -> Store:
     """The store of a mounted ext4. Raises Failure, OSError.
 
     dumpe2fs reads the bitmaps through the block device's page cache, where the kernel of a mounted ext4 changes them.
@@ -240,7 +240,7 @@ def of_device(device: str, counting: Counting = ONCE) -> Store:
     return of_command(["dumpe2fs", device], f"dumpe2fs {device}", counting)
 
 
-def of_command(argv: list[str], command: str, counting: Counting = ONCE) -> Store:
+def of_command(argv: list[str], command: str, counting: Counting) -> Store:
     """The store that dumpe2fs tells of, here or on another host; `command`: how sentences call it. Raises Failure."""
     with tempfile.TemporaryFile() as errors:
         try:

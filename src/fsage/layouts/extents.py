@@ -15,7 +15,7 @@ from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from fsage.base import Json
-from fsage.layouts.freespace import DIGITS, ONCE, Counting
+from fsage.layouts.freespace import DIGITS, Counting
 from fsage.layouts.store import Geometry, NotThisText, Store, check_device, number_of, of_extents, shown
 
 MARK = b"fsage free extents 1"
@@ -158,7 +158,7 @@ def _edges(batch: list[bytes], at: int, first: bool, blocks: int) -> Sequence[in
     return ()
 
 
-def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+def of_text(lines: Iterable[bytes], counting: Counting) -> Store:
     """The store that the text tells of. Raises NotThisText."""
     head, extents = read(lines)
     geometry = Geometry(head.device_bytes, head.block_bytes, head.group_bytes)

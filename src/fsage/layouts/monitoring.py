@@ -207,5 +207,7 @@ class _Families(Collector):
 
 def _buckets(counted: Mapping[int, int], bounds: Iterable[int]) -> list[tuple[str, float]]:
     """How many are at most each bound, and all."""
-    below = [(floatToGoString(bound), sum(count for at, count in counted.items() if at <= bound)) for bound in bounds]
-    return [*below, (BOUNDLESS, sum(counted.values()))]
+    buckets = []
+    for bound in bounds:
+        buckets.append((floatToGoString(bound), sum(count for at, count in counted.items() if at <= bound)))
+    return [*buckets, (BOUNDLESS, sum(counted.values()))]

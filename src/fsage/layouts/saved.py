@@ -154,7 +154,7 @@ def _unpacked(stream: IO[bytes], codec: str) -> Iterator[bytes]:
 
 def _read(text: Text, counting: Counting) -> Store:
     first = text.first(FIRST_LINES)
-    parted = [match[0] for line in first for match in THOUSANDS.finditer(line)]
+    parted = THOUSANDS.findall(b"".join(first))
     if len(parted) > 1:
         number = parted[0].decode(errors="replace")
         raise NotThisText(f"its numbers have separators of thousands, such as {number}: give the program's own text")

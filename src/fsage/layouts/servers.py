@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fsage.layouts.freespace import ONCE, Counting, usage
+from fsage.layouts.freespace import Counting, usage
 from fsage.layouts.store import OF_EXTENTS, Geometry, NotThisText, Store, check_device, of_extents, without
 
 LINE = re.compile(r"(\S+?)(?:_UUID)?\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(\d+%|-)\s+\S+\[(OST|MDT):(\d{1,9})\].*")
@@ -114,7 +114,7 @@ UNIT_BYTES = 4096
 GROUP_BYTES = 128 << 20
 
 
-def of_bluestore_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+def of_bluestore_text(lines: Iterable[bytes], counting: Counting) -> Store:
     """The store of `ceph daemon osd.N bluestore allocator dump block` (Allocator.cc). Raises NotThisText.
 
     It is JSON, and read word by word: there are millions. Before Ceph 16 it has no capacity; then the device ends with

@@ -10,7 +10,7 @@ from fsage.base import Json
 from fsage.base.sizes import counted
 from fsage.layouts.classes import Class, of_classes
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.freespace import ONCE, Counting, usage
+from fsage.layouts.freespace import Counting, usage
 from fsage.layouts.store import (
     OF_DEVICE,
     Geometry,
@@ -126,7 +126,7 @@ class _Told:
             )
 
 
-def of_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+def of_text(lines: Iterable[bytes], counting: Counting) -> Store:
     """The store in the output of xfs_db's `freesp`, of an XFS that is mounted nowhere, or of xfs_spaceman's.
 
     With -d it has each free extent, else how many there are by size; with -s their sum too; with -a of one group. What
@@ -348,7 +348,7 @@ GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
 FSMAP_FREE = b"free space"
 
 
-def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
+def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
     """The store of `xfs_io -c fsmap MOUNT`, with or without -v: each extent, by who has it. Raises NotThisText.
 
     It counts sectors. How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked. The first device is
@@ -384,7 +384,7 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting = ONCE) -> Store:
         raise NotThisText("fsmap's text has no free space: was it in another language? Run `LC_ALL=C xfs_io -c fsmap`")
     device_bytes = end * SECTOR_BYTES
     check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
-    if any(end % BLOCK_BYTES for extent in free for end in extent):
+    if any(start % BLOCK_BYTES or length % BLOCK_BYTES for start, length in free):
         raise NotThisText(f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes")
     geometry = Geometry(device_bytes, BLOCK_BYTES, group or device_bytes)
     store = of_extents("xfs", "xfs_io fsmap; it has no mark of its end", "allocation group", geometry, free, counting)

@@ -6,7 +6,6 @@ The token is on the target itself, and says which state it is in.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import time
@@ -227,9 +226,10 @@ def parsed(written: str) -> Token | None:
     content = json.loads(text)
     if not isinstance(content, dict) or content.pop("schema", None) != TOKEN_SCHEMA:
         return None
-    with contextlib.suppress(Unacceptable):
+    try:
         return typed.read(Token, content)
-    return None
+    except Unacceptable:
+        return None
 
 
 def _checksum(text: str) -> str:

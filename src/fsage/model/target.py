@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args
 
 from fsage.base import Json, JsonView, Refusal
 from fsage.base.message import Unacceptable, shown
@@ -102,11 +102,12 @@ BLOCKS: dict[str, type] = {"scale": Scale, "limits": Limits}
 @cache
 def keys(block: type) -> dict[str, Key]:
     """The keys of a block, but for those that are blocks themselves."""
-    return {
-        name: next(part for part in get_args(hint) if isinstance(part, Key))
-        for name, hint in hints(block).items()
-        if get_origin(hint) is Annotated
-    }
+    found = {}
+    for name, hint in hints(block).items():
+        for part in get_args(hint):
+            if isinstance(part, Key):
+                found[name] = part
+    return found
 
 
 def usual(block: type) -> Json:

@@ -52,8 +52,10 @@ TOOLS = {
 
 @cache
 def _all() -> dict[str, Tool]:
-    tables = (getattr(plugins.of_study(study, "model"), "TOOLS", {}) for study in plugins.having("model"))
-    return dict(pair for table in (TOOLS, *tables) for pair in table.items())
+    tools = dict(TOOLS)
+    for study in plugins.having("model"):
+        tools |= getattr(plugins.of_study(study, "model"), "TOOLS", {})
+    return tools
 
 
 def names() -> list[str]:
