@@ -11,8 +11,9 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats,
 
 from fsage.base import Failure, Refusal
 from fsage.host.cells import measure
-from fsage.host.kinds.lustre import Lustre, LustreOsts
+from fsage.host.kinds.lustre import Lustre
 from fsage.host.lustre import clients, lctl, ldiskfs
+from fsage.host.lustre.osts import LustreOsts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
 from fsage.host.system import settings

@@ -12,6 +12,7 @@ from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
 from fsage.base import Failure, Refusal
 from fsage.host.__main__ import way_out
 from fsage.host.lustre import clients, lctl, servers, space, stripes
+from fsage.host.targets import budget
 from fsage.model.declaration import complete
 
 MIB = 1 << 20
@@ -165,7 +166,7 @@ def test_quiet_looks_are_no_proof_that_deleted_objects_are_gone(site: Site, monk
     """As seen: for 7 s the old numbers stay as they were, then all is free at once."""
     monkeypatch.setattr(space, "STILL_S", 5)
     site.answer("lfs df /mnt/lustre", *[LOOKS[1]] * 7, recorded("lfs_df.txt"))
-    left = space.as_left(EMPTY, 0)
+    left = budget.as_left(EMPTY, 0)
     assert [ost.used_bytes for ost in space.await_frees(PLACE, lambda: None, left)] == [1392 * KIB] * 2
     assert len(site.commands("lfs df")) == 9
 
@@ -181,7 +182,7 @@ def test_what_a_server_has_still_to_destroy_is_waited_for(site: Site, monkeypatc
 def test_a_count_that_stands_still_is_not_waited_for_where_nothing_is_wrong(site: Site) -> None:
     """As an MDT's whose OST was formatted anew."""
     site.answer("lfs df /mnt/lustre", recorded("lfs_df.txt"))
-    left = space.as_left(EMPTY, 0)
+    left = budget.as_left(EMPTY, 0)
     assert [ost.used_bytes for ost in space.await_frees(PLACE, lambda: 1, left)] == [1392 * KIB] * 2
     assert len(site.commands("lfs df")) == 2, "it was looked at twice"
     site.answer("lfs df /mnt/lustre", LOOKS[1])
@@ -194,18 +195,18 @@ def test_what_never_comes_free_ends_the_waiting(site: Site) -> None:
     with pytest.raises(
         Failure, match=r"after deleting: lustre-OST0000 holds 7269\.3 MiB, where 1\.4 MiB were left; .*\. Either"
     ):
-        space.await_frees(PLACE, lambda: 0, space.as_left(EMPTY, 0))
+        space.await_frees(PLACE, lambda: 0, budget.as_left(EMPTY, 0))
 
 
 def test_what_others_may_change_is_tolerated_and_no_more() -> None:
     then = {"a": 100 * KIB * KIB, "b": 200 * KIB * KIB}
     more = {"a": 103 * KIB * KIB, "b": 197 * KIB * KIB}
-    assert space.moved(then, more, 2 * KIB * KIB) == []
-    assert space.moved(then, more, 0) == [
+    assert budget.moved(then, more, 2 * KIB * KIB) == []
+    assert budget.moved(then, more, 0) == [
         "a holds 103.0 MiB, where 100.0 MiB were left",
         "b holds 197.0 MiB, where 200.0 MiB were left",
     ]
-    assert space.moved(then, {"a": then["a"]}, 0) == ["b is gone"]
+    assert budget.moved(then, {"a": then["a"]}, 0) == ["b is gone"]
 
 
 def test_a_client_is_told_from_servers() -> None:

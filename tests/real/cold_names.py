@@ -11,6 +11,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from states import phases_of
@@ -18,13 +19,14 @@ from states import phases_of
 from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
 from fsage.host.lustre import lctl
-from fsage.host.lustre.target import mount_of
+from fsage.host.lustre.clients import client_mount
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches
 from fsage.host.targets import claims
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import opened
+from fsage.model.kinds.lustre import lustre_of
 from fsage.model.request import Request
 
 
@@ -34,7 +36,7 @@ def ours(phases: Counted, phase: dict) -> dict:
 
 def cold(phases: Counted, phase: dict) -> dict:
     dropped = ours(phases, phase)
-    mount = mount_of(phases.target.spec)
+    mount = client_mount(lustre_of(phases.target.spec), Path(phases.target.spec["directory"]))
     subprocess.run(["umount", mount.point], check=True)
     caches.drop_all_pages()
     subprocess.run(["mount", "-t", "lustre", f"{mount.mgs}:/{mount.fsname}", mount.point], check=True)

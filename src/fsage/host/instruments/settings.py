@@ -13,7 +13,6 @@ from fsage.host.remote.connection import Lost, ask_all
 from fsage.host.targets import claims, kinds
 from fsage.host.targets.target import OtherHost
 from fsage.model.request import Cell, Request
-from fsage.model.tuning import PREALLOCATION
 
 
 def settings_there(host: OtherHost, tuning: Json) -> Json:
@@ -36,7 +35,7 @@ class Settings(Instrument):
         self.noted = claims.complete_tunables(self.target.home)
 
     def conditions(self) -> Json:
-        why = self._untuned()
+        why = self.target.osts.untuned()
         if why:
             raise Failure(f"no cell of state {self.visit.request.get('state')} was measured: {why}")
         return {"tunables": self.noted}
@@ -53,11 +52,7 @@ class Settings(Instrument):
             return f"under which settings it is measured is not known: {why}"
 
     def failed_cell(self, cell: Cell) -> str | None:
-        return self._untuned() or self.refused(cell)
-
-    def _untuned(self) -> str | None:
-        """Why the servers have another preallocation than was noted; None: the same, or none was set."""
-        return self.target.osts.untuned(self.hosts, self.noted.get(PREALLOCATION))
+        return self.target.osts.untuned() or self.refused(cell)
 
 
 def first(sentences: list[str]) -> str | None:

@@ -160,9 +160,9 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
         seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
     for name in () if serves else {spec["kind"], *(mount.type for mount in below)}:
         of_kind = kinds.get(name)
-        more = of_kind.look(spec, below) if of_kind else {}
+        more: Look = of_kind.look(spec, below) if of_kind else {}
         absent.update(more.pop("absent", {}))
-        seen.update(cast(Look, more))
+        seen.update(more)
     return seen
 
 

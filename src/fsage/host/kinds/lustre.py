@@ -1,38 +1,43 @@
-"""Kind `lustre`: a directory on a client's mount (fsage.host.lustre)."""
+"""Kind `lustre`: a directory on a client's mount, emptied by deleting.
+
+Four things identify the claimed target: the file system's name, the NID of its management server, the FID of the
+directory, and a mark. The mark holds the claim, and every client sees it. It lies in the directory. A target that has
+the file system for itself (`capacity_gib: all`) marks its root, so that a second target is refused.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
+from fsage.base import GIB, MIB, Failure, Json, JsonView, Refusal, in_words
+from fsage.base.shell import run
 from fsage.host.instruments.lustre import others, server_cache
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.lustre import clients, connections, lctl, preallocation, servers, space, stripes
-from fsage.host.lustre import target as lustre
 from fsage.host.lustre.format import format_osts
-from fsage.host.remote import connection
-from fsage.host.system import files, privilege, settings
+from fsage.host.lustre.osts import LustreOsts
+from fsage.host.system import files, places, privilege, settings
+from fsage.host.system import space as space_of
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
-from fsage.host.targets.budget import Free, Limits, Wrong, nothing
-from fsage.host.targets.kinds import Lacking, NoOsts, Servers
+from fsage.host.targets.budget import OWN_BYTES, Free, Limits, Wrong, least, nothing, used
+from fsage.host.targets.kinds import Lacking, Servers
 from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
-from fsage.layouts.machine import Mount
+from fsage.layouts.machine import regular_files
+from fsage.layouts.servers import Ost
 from fsage.layouts.store import Store
 from fsage.model import structure
 from fsage.model.answers import Dropped
-from fsage.model.claim import Claim
+from fsage.model.claim import Claim, LustreClaim
 from fsage.model.kinds import lustre as facts
-from fsage.model.kinds.lustre import LustreSpec, Striping, lustre_of
-from fsage.model.request import Request
-from fsage.model.structure import Segment, Step
+from fsage.model.kinds.lustre import LustreSpec, lustre_of
 from fsage.model.target import Spec
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
@@ -41,115 +46,19 @@ ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
 """Verbs of root's helper (fsage.host.helper) that a user needs."""
 
 
-class LustreOsts(NoOsts):
-    """The OSTs of a target on Lustre, and its servers."""
-
-    def __init__(self, target: Lustre) -> None:
-        super().__init__()
-        self.target = target
-        self.listed = bool(target.lustre["osts"])
-        self.agents: list[connection.Host] | None = None
-
-    def ask_servers(self, **what: object) -> dict[str, Json]:
-        """Over a session's connections, or over one of its own, which ends with the target."""
-        if self.session:
-            return self.session.ask_servers(**what)
-        if self.agents is None:
-            agents = [connection.Host(host, "server") for host in self.servers]
-            connection.start(agents, self.target.spec, None)
-            self.agents = agents
-            weakref.finalize(self, connection.end, agents)
-        return connection.ask_all(self.agents, lambda _: what)
-
-    def sync(self) -> int | None:
-        """Have the servers commit; how many objects they still have to destroy, None where no MDT answers."""
-        return servers.sync(self)
-
-    @property
-    def tolerance_bytes(self) -> int:  # type: ignore[override]  # declared here, a constant elsewhere
-        return lustre.tolerance_bytes(self.target.lustre, self.target.claim)
-
-    def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
-        return servers.every(self.target, list(answers))
-
-    def fullness(self) -> dict[str, object]:
-        return {"osts": servers.fullness(self.target)}
-
-    def spread(self, folder: Path) -> None:
-        everywhere: Striping = {"stripe_count": structure.ALL_OSTS, "stripe_size_mib": 1, "first_ost": stripes.ANY}
-        stripes.set_on(folder, everywhere, self.target.lustre)
-
-    def spread_files(self, folder: Path) -> dict[str, Path]:
-        lustre = self.target.lustre
-        claimed = self.target.claim["lustre"]
-        numbers = sorted(claimed.get("usable") or (int(name[-4:], 16) for name in claimed["osts"]))
-        count = lustre["stripe_count"]
-        first = lustre["first_ost"]
-        if first != stripes.ANY and count != structure.ALL_OSTS and not lustre["osts"]:
-            start = numbers.index(first)
-            numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
-        return stripes.one_on_each(folder, numbers)
-
-    def stripe(self, folder: Path, count: int, stripe_bytes: int) -> None:
-        stripes.set_on(folder, _striping(count, stripe_bytes), self.target.lustre)
-
-    def astray(self, paths: Sequence[Path], count: int, stripe_bytes: int) -> list[str]:
-        claimed = self.target.claim["lustre"]
-        usable = claimed.get("usable", ())
-        osts = len(usable or claimed["osts"])
-        elsewhere: list[str] = stripes.of_files(paths, _striping(count, stripe_bytes), osts, allowed=usable)["astray"]
-        return elsewhere
-
-    def lay_out(self, folder: Path, segments: Sequence[Segment], composite: bool) -> None:
-        if composite:
-            stripes.compose(folder, segments, self.target.lustre)
-            return
-        # Tried once, so that a layout which comes otherwise fails here and not in each cell.
-        for place in stripes.cut(folder, segments, self.target.lustre):
-            place.rmdir()
-
-    def moved(self, then: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-        return space.moved(then, now, self.tolerance_bytes)
-
-    def as_left(self, then: Mapping[str, int] | None) -> Wrong:
-        return nothing if then is None else space.as_left(then, self.tolerance_bytes)
-
-    def in_all(self, then: Mapping[str, int], more_bytes: int) -> Wrong:
-        return space.in_all(then, more_bytes, self.tolerance_bytes)
-
-    def preallocated(self, request: Request, earlier: Json) -> Json:
-        return preallocation.of_servers(self.target, request, earlier)
-
-    def verify_preallocation(self, step: Step) -> None:
-        preallocation.verify_step(self.target, step)
-
-    def untuned(self, servers: Servers, noted: JsonView | None) -> str | None:
-        return preallocation.unavailable_because(servers, noted)
-
-    def verify_fillers(self) -> None:
-        stripes.verify_fillers(self.target)
-
-    def is_used(self, name: str) -> bool:
-        match = re.fullmatch(rf"{re.escape(self.target.lustre['fsname'])}-OST([0-9a-f]{{4}})", name)
-        if not match:
-            return True
-        number = int(match[1], 16)
-        usable = self.target.usable
-        if usable is not None and number not in usable:
-            return False
-        return stripes.any_on(self.target.mounts[0], number)
-
-
-def _striping(count: int, stripe_bytes: int) -> Striping:
-    """The striping of files with so many stripes, as a declaration has it."""
-    return {"stripe_count": count, "stripe_size_mib": stripe_bytes // MIB, "first_ost": stripes.ANY}
+MARK = ".fsage-target.json"
+NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
+TREES = ("filler", "measured")
+# Logs and indices of an OST grow while it serves: so many bytes more than at the claim are no objects left behind.
+SLACK_BYTES = 64 * MIB
+SLACK_SHARE = 0.005
 
 
 class Lustre(Directory, facts.Lustre):
     """A directory on Lustre, emptied by deleting."""
 
     below = "lustre"
-    threads = lustre.THREADS
+    threads = 16
     remote = servers.REMOTE
     verbs: ClassVar = {
         "prealloc_osts": preallocation.prealloc_osts,
@@ -157,6 +66,10 @@ class Lustre(Directory, facts.Lustre):
         "format_osts": format_osts,
         "server_cache_back": server_cache.server_cache_back,
     }
+    requests_here = staticmethod(servers.requests_here)
+    look = staticmethod(connections.look)
+    astray_here = staticmethod(others.of_server)
+    put_back = staticmethod(clients.put_tunables_back)
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
 
     def __init__(self, spec: Spec, claim: Claim) -> None:
@@ -169,9 +82,12 @@ class Lustre(Directory, facts.Lustre):
         return lustre_of(self.spec)
 
     @property
-    def usable(self) -> list[int] | None:
-        """The numbers of the OSTs that files of the target may lie on, where a pool or a list says so; None: all."""
-        return self.claim["lustre"].get("usable")
+    def laid_ost(self) -> str | None:
+        """The OST that has all of the target's files, where one has and its server is declared; else None."""
+        declared = self.lustre
+        if declared["stripe_count"] != 1 or declared["first_ost"] == stripes.ANY or not declared["oss"]:
+            return None
+        return space.name_of(declared["fsname"], declared["first_ost"])
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
@@ -183,54 +99,94 @@ class Lustre(Directory, facts.Lustre):
             missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
-                mount = lustre.mount_of(spec).point
+                mount = _mount_of(spec).point
                 room_bytes = {str(mount): sum(ost.available_bytes for ost in space.read_osts(mount, ()))}
                 if not whole:
-                    room_bytes = {spec["directory"]: lustre.inspect(spec).capacity_bytes}
+                    room_bytes = {spec["directory"]: cls.offer(spec).capacity_bytes}
             except (Refusal, Failure) as error:
                 missing.append(str(error))
         return Lacking(missing, room_bytes)
 
     @classmethod
     def refuse_to_create(cls, spec: Spec, claimed: bool) -> None:
-        mount = lustre.mount_of(spec).point  # refuses where another file system would get it
+        mount = _mount_of(spec).point  # refuses where another file system would get it
         if not claimed:
-            lustre.refuse_second(mount)
+            _refuse_second(mount)
 
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
-        client = lustre.inspect(spec)
-        return Offer(client.capacity_bytes, client.mount, client.alone, {"lustre": client.noted})
+        lustre = lustre_of(spec)
+        place = Path(spec["directory"])
+        client = _mount_of(spec)
+        mount = client.point
+        whole = lustre["capacity_gib"] == "all"
+        _refuse_second(mount)
+        if whole:
+            _refuse_shared(spec, client)
+        declared = _declared_osts(lustre)
+        osts = space.read_osts(mount, declared)
+        usable = _usable(lustre, osts)
+        noted: LustreClaim = {
+            "declared": _declared(lustre),
+            "version": lctl.version(),
+            "osts": space.fullness(osts),
+            "budget": {},
+        }
+        if declared is not None:
+            noted["usable"] = [ost.number for ost in usable]
+        capacity_bytes = _usable_bytes(lustre, usable)
+        if not whole:
+            percent = lustre["free_percent"]
+            budget = {f"{percent:g}% of what is free": int(capacity_bytes * percent / 100)}
+            if lustre["capacity_gib"] is not None:
+                budget["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
+            existing = space_of.existing(place)
+            lefts = space.quotas_left(existing, space.project_of(existing))
+            capacity_bytes = least(spec["name"], budget, lefts)
+            noted["budget"] = budget
+        return Offer(capacity_bytes, mount, whole, {"lustre": noted})
 
     @staticmethod
     def identity(place: Path) -> dict[str, object]:
-        """The directory's FID, which is the same on every client."""
-        return dict(lustre.identity(place))
+        """The FID of the directory, the same on every client, which the file system never uses again."""
+        os.lstat(place)
+        return {"fid": run(["lfs", "path2fid", str(place)]).stdout.strip()}
 
     @classmethod
     def reach(cls, spec: Spec, hosts: Servers) -> None:
         if lustre_of(spec)["oss"]:
-            servers.reach(hosts, lustre_of(spec), space.read_osts(lustre.mount_of(spec).point, ()))
+            servers.reach(hosts, lustre_of(spec), space.read_osts(_mount_of(spec).point, ()))
 
     def begin(self, mount: Path) -> None:
-        if self.state_known and lustre.laid_ost(self.lustre):
+        if self.state_known and self.laid_ost:
             with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
                 self.claim["lustre"]["device_bytes"] = self.laid_space().found["device_bytes"]
-        lustre.mark(lustre.mark_of(self.spec, mount), self.claim)
+        path = _mark_of(self.spec, mount)
+        whole = path.with_name(f"{MARK}.{self.claim['id']}")
+        files.write_json(whole, self.claim)
+        try:
+            os.link(whole, path)  # unlike a rename it never replaces a mark
+        except FileExistsError:
+            raise Refusal(f"{path} was written by another claim just now; nothing else was touched") from None
+        finally:
+            files.remove(whole)
         self.stamp(0)  # so that what follows can be taken back
-        lustre.prepare(self.mounts[0], self.lustre)
+        self._prepare()
 
     def confirm(self, mount: Path) -> None:
-        files.write_json(lustre.mark_of(self.spec, mount), self.claim)
+        files.write_json(_mark_of(self.spec, mount), self.claim)
 
     @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
-        """The claim that the mark in the root of the file system holds."""
-        return lustre.claim_of(spec)
+        """The claim in the mark; None where the mark is another target's."""
+        mark: Claim | None = files.read_json(_mark_of(spec, _mount_of(spec).point))
+        if mark and mark["target"] == spec["name"]:
+            return mark
+        return None
 
     @classmethod
     def left_behind(cls, spec: Spec) -> Claim | None:
-        return lustre.claim_of(spec)
+        return cls.claimed_elsewhere(spec)
 
     @classmethod
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
@@ -239,24 +195,16 @@ class Lustre(Directory, facts.Lustre):
         proof = clients.put_tunables_back(lease.holder_of(spec))
         try:
             proof += cls._emptied(spec, claim)
-            proof += lustre.unmark(spec, claim)
+            proof += _unmark(spec, claim)
             return [*proof, *directories.unmake(spec)]
         except (
             OSError
         ) as error:  # a mark lies on an OST that was lost for good: then nothing shows whose files these are
-            why = lustre.why_without_osts(space.read_osts(lustre.mount_of(spec).point, ()), spec, claim)
+            why = _why_without_osts(space.read_osts(_mount_of(spec).point, ()), spec, claim)
             if not why:
                 raise
             left = f"left {spec['directory']} as it is: {in_words(error)}. {why[0].upper()}{why[1:]}; delete it by hand"
             return [*proof, left]
-
-    @classmethod
-    def requests_here(cls, spec: Spec) -> dict[str, list[int]]:
-        return servers.requests_here(spec)
-
-    @classmethod
-    def look(cls, spec: Spec, below: Sequence[Mount]) -> Json:
-        return dict(connections.look(spec, below))
 
     def astray(self, tuning: JsonView) -> list[str]:
         return others.of_client(self.spec, self.mounts[0], self.lustre["fsname"], tuning)
@@ -265,10 +213,6 @@ class Lustre(Directory, facts.Lustre):
     def astray_on(cls, spec: Spec, place: Path, tuning: JsonView) -> list[str] | None:
         fsname = clients.fsname_of(machine.mount_of(place))
         return others.of_client(spec, place, fsname, tuning) if fsname else None
-
-    @classmethod
-    def astray_here(cls, spec: Spec) -> list[str]:
-        return others.of_server(spec)
 
     @classmethod
     def version(cls) -> str | None:
@@ -287,15 +231,11 @@ class Lustre(Directory, facts.Lustre):
     def holders(cls) -> list[Holder]:
         return settings.holders(lctl.TUNABLES.name)
 
-    @classmethod
-    def put_back(cls, holder: Holder) -> list[str]:
-        return clients.put_tunables_back(holder)
-
     def drop_caches(self, files: list[Path]) -> Dropped:
         return clients.drop_caches(self.mounts[0], self.lustre["fsname"], files)
 
     def mount_options(self) -> list[str]:
-        return [lustre.mount_of(self.spec).options]
+        return [_mount_of(self.spec).options]
 
     @classmethod
     def behind(cls, spec: Spec) -> str:
@@ -304,18 +244,74 @@ class Lustre(Directory, facts.Lustre):
     def verify(self) -> None:
         """`Refusal` unless directory and file system are those that were claimed."""
         try:
-            lustre.verify(self.spec, self.claim)
+            self._verify_mark()
         except OSError:  # a mark may lie on an OST that is gone
             self._refuse_without_osts()
             raise
         self._refuse_without_osts()
 
     def _refuse_without_osts(self) -> None:
-        lustre.refuse_without_osts(space.read_osts(self.mounts[0], self.usable), self.spec, self.claim)
+        why = _why_without_osts(space.read_osts(self.mounts[0], self.osts.usable), self.spec, self.claim)
+        if why:
+            raise Refusal(
+                f"{why}: nothing was touched. If they are deactivated (`lctl get_param osc.*.active`) and come back, "
+                "run this command again. If they are lost for good, release the target and claim it again; records "
+                "that exist stay"
+            )
+
+    def _verify_mark(self) -> None:
+        """Raise Refusal unless the file system that is mounted here has this claim, and is declared as it was then."""
+        path = _mark_of(self.spec, _mount_of(self.spec).point)
+        claimed = self.claim["lustre"]["declared"]
+        for key, value in _declared(self.lustre).items():
+            if value != claimed[key]:
+                raise Refusal(
+                    f"target {self.name} was claimed with lustre.{key} {claimed[key]}, and {value} is declared now; "
+                    "release it and claim it again"
+                )
+        mark = files.read_json(path)
+        if not mark or mark["id"] != self.claim["id"]:
+            raise Refusal(
+                f"{path} names {'target ' + mark['target'] if mark else 'no target'}, not claim {self.claim['id']}: "
+                "nothing was touched"
+            )
+        directories.verify(Path(self.spec["directory"]), self.claim, self.identity)
 
     def empty(self) -> None:
-        """Delete what fsage made, and wait until the OSTs have freed its objects. Raises Failure."""
-        lustre.empty(self.mounts[0], self.spec, self.claim, self.state_known, self.osts.sync, self.pace.spend)
+        """Delete what fsage made, by many threads, and verify that the OSTs destroyed its objects. Raises Failure.
+
+        Where nobody else writes each OST must hold what it held at the claim. Elsewhere the OSTs together must free as
+        much as fsage held, within the tolerance.
+        """
+        place = self.mounts[0]
+        usable = self.osts.usable
+        ours = sum(_held_bytes(place / name) for name in TREES)
+        now = [ost for ost in space.read_osts(place, usable) if usable is None or ost.number in usable]
+        used_bytes = sum(used(now).values())
+        directories.clear(place, keep_mark=True, threads=self.threads, spend=self.pace.spend)
+        left = [name for name in TREES if os.path.lexists(place / name)]
+        if left:
+            raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
+        # What others deleted before may come free now as well, so only more used space is wrong, not less.
+        most = used_bytes - ours + (OWN_BYTES + self.osts.tolerance_bytes) * len(now)
+
+        def wrong(osts: Sequence[Ost]) -> list[str]:
+            if self.state_known:
+                return _above_claim(osts, self.claim)
+            in_use_bytes = sum(ost.used_bytes for ost in osts)
+            if in_use_bytes > most:
+                return [f"the OSTs hold {(in_use_bytes - most) / MIB:.0f} MiB more than they should"]
+            return []
+
+        space.await_frees(place, self.osts.sync, wrong, self.state_known, usable)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the directories that fsage fills, striped as declared. Raises Failure."""
+        with places.opened(self.mounts[0]) as above:
+            for name in TREES:
+                _make_tree(above, self.mounts[0] / name, self.lustre)
+                stripes.set_on(self.mounts[0] / name, self.lustre, self.lustre)
 
     @property
     def why_unwatched(self) -> str | None:
@@ -323,23 +319,23 @@ class Lustre(Directory, facts.Lustre):
 
     def settle(self, wrong: Wrong = nothing) -> None:
         for mount in self.mounts:
-            space.await_frees(mount, self.osts.sync, wrong, self.state_known, self.usable)
+            space.await_frees(mount, self.osts.sync, wrong, self.state_known, self.osts.usable)
 
     def limits(self) -> Limits:
-        return space.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.usable)
+        return space.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.osts.usable)
 
     def free(self, mount: Path) -> Free:
-        usable = self.usable
+        usable = self.osts.usable
         osts = [ost for ost in space.read_osts(mount, usable) if usable is None or ost.number in usable]
         # `available`: without the servers' reserve, as the capacity of the claim
-        return Free(sum(ost.available_bytes for ost in osts), None, space.used(osts))
+        return Free(sum(ost.available_bytes for ost in osts), None, used(osts))
 
     def why_no_extents(self, error: OSError) -> str:
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
 
     @property
     def layout_unavailable_because(self) -> str | None:
-        if not lustre.laid_ost(self.lustre):
+        if not self.laid_ost:
             return (
                 f"target {self.name}: a layout is copied onto one OST, and its server tells what is free there: "
                 "declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"
@@ -350,7 +346,7 @@ class Lustre(Directory, facts.Lustre):
 
     def laid_space(self, counting: Counting = ONCE) -> Store:
         """The free space of the OST that has all of the target's files, as its server reads it."""
-        ost = lustre.laid_ost(self.lustre)
+        ost = self.laid_ost
         if not ost:
             raise Failure(str(self.layout_unavailable_because))
         return servers.free_space(self.osts, ost, counting)
@@ -369,6 +365,182 @@ class Lustre(Directory, facts.Lustre):
         if not check:
             claims.note_tunables(self.home, {})
         return proof
+
+
+def _mark_of(spec: Spec, mount: Path) -> Path:
+    """Where the mark of a target lies, whose file system is mounted at `mount`."""
+    if lustre_of(spec)["capacity_gib"] == "all":
+        return mount / MARK
+    return Path(spec["directory"]) / ".fsage" / MARK
+
+
+def _mount_of(spec: Spec) -> clients.ClientMount:
+    """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted.
+
+    Raises Failure where one of its servers does not answer.
+    """
+    lustre = lustre_of(spec)
+    mount = clients.client_mount(lustre, Path(spec["directory"]))
+    clients.await_servers(mount.point, lustre["fsname"], lambda: _declared_osts(lustre))
+    return mount
+
+
+def _refuse_shared(spec: Spec, client: clients.ClientMount) -> None:
+    """Raise Refusal where a file system cannot be a target's alone."""
+    place = Path(spec["directory"])
+    mount = client.point
+    why = privilege.unavailable_because()
+    if why:
+        raise Refusal(
+            f"target {spec['name']} (capacity_gib: all) needs root on {os.uname().nodename}, for lctl set_param and "
+            f"caches, or its helper: {why}"
+        )
+    if client.root != "/":
+        raise Refusal(
+            f"fsage_target.lustre.capacity_gib is all, and {mount} is the fileset {client.root}: all is for a whole "
+            "file system; declare how many GiB fsage may fill"
+        )
+    if not os.access(mount, os.W_OK):
+        raise Refusal(
+            f"{mount} cannot be written by user {os.geteuid()}, and the mark of a claim of all of it lies there; "
+            "nothing was touched. Declare how many GiB fsage may fill of it, and the mark lies in the directory"
+        )
+    others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
+    if others:
+        raise Refusal(
+            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {lctl.names(others)}: all is for a file "
+            "system of its own; declare how many GiB fsage may fill"
+        )
+
+
+def _refuse_second(mount: Path) -> None:
+    """`Refusal` where a target has claimed the file system mounted at `mount`."""
+    mark = files.read_json(mount / MARK)
+    if mark:
+        raise Refusal(
+            f"target {mark['target']} has claimed {mount} (from {mark['host']}, {mark['created']}): release it first, "
+            f"because two targets on one file system change each other's state. If that target is lost for good, "
+            f"delete {mount / MARK}"
+        )
+
+
+def _unmark(spec: Spec, claim: Claim) -> list[str]:
+    """Remove this claim's mark, and no other. A mark in the directory was removed with all that is there."""
+    path = _mark_of(spec, _mount_of(spec).point)
+    if not path.parent.is_dir():
+        return [f"{path} is gone"]
+    mark = files.read_json(path)
+    if mark and mark["id"] != claim["id"]:
+        return [f"left {path}: it is of target {mark['target']}"]
+    for name in (MARK, f"{MARK}.{claim['id']}"):  # the latter is left when a claim was killed while it wrote
+        files.remove(path.with_name(name))
+    if path.parent.name == ".fsage":  # a claim was killed before it wrote anything else there
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
+    return [f"{path} is gone"]
+
+
+def _why_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> str | None:
+    """Which OSTs that files may lie on are not among `osts`, in words; a deactivated one `lfs df` leaves out."""
+    noted = claim["lustre"]
+    present = {ost.name for ost in osts}
+    usable = {space.name_of(lustre_of(spec)["fsname"], number) for number in noted.get("usable", ())} or noted["osts"]
+    gone = sorted(set(usable) - present)
+    if not gone:
+        return None
+    return f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more"
+
+
+def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
+    """Make a directory on the declared MDTs, where any is declared; those in it are like it. Raises Failure."""
+    words = [
+        f"--{key.replace('_', '-')}={value}" for key in ("mdt_index", "mdt_count") if (value := lustre[key]) is not None
+    ]
+    if words and not os.path.lexists(path):
+        for verb in (["mkdir", "--mode=0700"], ["setdirstripe", "--default"]):
+            ran = run(["lfs", *verb, *words, str(path)], ok=range(256))
+            if ran.returncode:
+                raise Failure(
+                    f"`lfs {verb[0]} {' '.join(words)} {path}`: {' '.join(ran.stderr.split())}. The MDTs allow that to "
+                    "root, and to the group in their parameter enable_remote_dir_gid. Declare neither mdt_index nor "
+                    "mdt_count, and have the directory above made as wanted"
+                )
+    places.make_in(above, path)
+
+
+def _held_bytes(tree: Path) -> int:
+    """Bytes of all files' blocks below a directory. Directories do not count: they are on the MDT."""
+    if tree.is_symlink() or not tree.is_dir():
+        return 0
+    return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
+
+
+def _above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
+    sentences = []
+    for ost in osts:
+        then = claim["lustre"]["osts"][ost.name]["used_bytes"]
+        if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
+            sentences.append(
+                f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
+                f"{then / MIB:.0f} MiB when it was claimed"
+            )
+    return sentences
+
+
+def _declared(lustre: LustreSpec) -> dict[str, object]:
+    """The declared keys that must not change after the claim."""
+    return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
+
+
+def _declared_osts(lustre: LustreSpec) -> list[int] | None:
+    """The numbers of the OSTs of the declared pool or list; None where neither is declared: then it may be any."""
+    if not lustre["pool"]:
+        if lustre["osts"]:
+            return list(lustre["osts"])
+        return None
+    ran = run(["lfs", "pool_list", f"{lustre['fsname']}.{lustre['pool']}"], ok=range(256))
+    return [int(match[1], 16) for match in re.finditer(r"-OST([0-9a-f]{4})(?:_UUID)?\s*$", ran.stdout, re.MULTILINE)]
+
+
+def _usable(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
+    """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
+    if lustre["pool"]:
+        of_pool = _declared_osts(lustre) or []
+        usable = [ost for ost in osts if ost.number in of_pool]
+        if not usable:
+            pool = f"{lustre['fsname']}.{lustre['pool']}"
+            raise Refusal(
+                f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
+            )
+        return usable
+    numbers = [ost.number for ost in osts]
+    missing = sorted(set(lustre["osts"] or ()) - set(numbers))
+    if missing:
+        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
+    if lustre["osts"]:
+        return [ost for ost in osts if ost.number in lustre["osts"]]
+    return osts
+
+
+def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
+    """Bytes that files with the declared striping can take. Raises Refusal where the declared OSTs do not exist."""
+    if lustre["osts"]:
+        return min(ost.available_bytes for ost in osts) * len(osts)
+    count = lustre["stripe_count"]
+    first = lustre["first_ost"]
+    numbers = [ost.number for ost in osts]
+    if count > len(osts):
+        raise Refusal(
+            f"fsage_target.lustre.stripe_count is {count}, and {lustre['fsname']} has {len(osts)} OSTs: "
+            "`lfs setstripe` would take it and give fewer"
+        )
+    if first != stripes.ANY and first not in numbers:
+        raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
+    if first == stripes.ANY or count == structure.ALL_OSTS:
+        return sum(ost.available_bytes for ost in osts)
+    start = numbers.index(first)
+    used = [osts[(start + step) % len(osts)] for step in range(count)]
+    return min(ost.available_bytes for ost in used) * count
 
 
 TARGET = Lustre

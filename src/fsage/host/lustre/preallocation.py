@@ -6,63 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fsage.base import Json, JsonView, Refusal
-from fsage.base.message import shown
+from fsage.base import Refusal
 from fsage.host.lustre import ldiskfs
 from fsage.host.lustre.servers import is_one
 from fsage.host.system import files, places
 from fsage.host.targets import lease
-from fsage.host.targets.kinds import Servers
-from fsage.host.targets.preallocation import NOTHING, of, read, settings_in, size_words, step_words
-from fsage.host.targets.target import Target
+from fsage.host.targets.preallocation import NOTHING, read, settings_in, step_words
 from fsage.model.declaration import complete, fsname_of, home_of
-from fsage.model.kinds.lustre import lustre_of
 from fsage.model.request import Request
-from fsage.model.structure import Step
 
 TABLE = "prealloc_table"
-SHOWN = 3
-
-
-def verify_step(target: Target, step: Step) -> None:
-    """`Refusal` unless the servers preallocate as much as the step needs to lay out its files."""
-    wanted = step.server_preallocation_bytes()
-    if wanted is None:
-        return
-    noted = of(target)
-    size = read(noted["asked"]).size_bytes if noted else None
-    if not noted or (size != wanted and "table" not in noted["asked"]):
-        raise Refusal(
-            f"target {target.name}: the servers lay out the state's files in extents of {size_words(wanted)}, and "
-            f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
-            f"tune_prealloc_size={size_words(wanted)} first"
-        )
-    why = unavailable_because(target.osts, noted)
-    if why:
-        raise Refusal(f"target {target.name}: {why}")
-
-
-def unavailable_because(servers: Servers, noted: JsonView | None) -> str | None:
-    """Why the servers have another table than was `noted` when they were tuned; None: the same, or none was set."""
-    wanted = {ost: entry[TABLE] for ost, entry in ((noted or {}).get("now") or {}).items() if TABLE in entry}
-    if not wanted:
-        return None
-    tables: dict[str, str] = {}
-    for answer in servers.ask_servers(do="prealloc").values():
-        tables.update(answer["tables"])
-    other = [ost for ost, table in sorted(wanted.items()) if tables.get(ost) != table]
-    if not other:
-        return None
-    described = "; ".join(f"{ost} has {TABLE} {tables.get(ost)!r}" for ost in other[:SHOWN])
-    if len(other) > SHOWN:
-        more = f"; {len(other) - SHOWN} more have others"
-    else:
-        more = ""
-    return (
-        f"{described}{more}, and tune_prealloc.yml had set {wanted[other[0]]!r}: an OST loses its table when it is "
-        "mounted anew. Another target's tune_prealloc.yml sets it, too. Without a size it sets the last requested "
-        "value again"
-    )
 
 
 OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}  # what of a server each of them asks for
@@ -119,28 +72,16 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
     }
 
 
-def of_servers(target: Target, request: Request, earlier: Json) -> Json:
-    """What the servers answered to `prealloc_osts`, by OST. `earlier`: what was noted before. Raises Refusal."""
-    fsname = lustre_of(target.spec)["fsname"]
-    osts = Json()
-    for server in request.get("osts", []):
-        if not isinstance(server, dict) or not all(is_one(fsname, name) and _of_one(server[name]) for name in server):
-            raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")
-        osts.update(server)
-    if not osts:
-        raise Refusal(f"target {target.name}: no host of the inventory's group servers serves an ldiskfs OST of it")
-    before, now = ({name: osts[name][key] for name in sorted(osts)} for key in ("before", "now"))
-    first = earlier.get("before", {})
-    return {"before": {name: {**before[name], **first.get(name, {})} for name in before}, "now": now}
+def is_answer(fsname: str, server: object) -> bool:
+    """Whether a server's answer about its OSTs has the form that `prealloc_osts` gives it."""
+    return isinstance(server, dict) and all(is_one(fsname, name) and _of_one(server[name]) for name in server)
 
 
 def _of_one(value: object) -> bool:
-    """Whether a server's answer about an OST has the form that `prealloc_osts` gives it."""
-    if isinstance(value, dict):
-        tables = list(map(value.get, ("before", "now")))
-    else:
-        tables = [None]
+    if not isinstance(value, dict):
+        return False
     return all(
-        isinstance(table, dict) and all(isinstance(word, (str, int, list)) or word is None for word in table.values())
-        for table in tables
+        isinstance(table := value.get(key), dict)
+        and all(isinstance(word, (str, int, list)) or word is None for word in table.values())
+        for key in ("before", "now")
     )

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import shown
-from fsage.host.lustre import lctl, space
+from fsage.host.lustre import lctl
 from fsage.host.targets.kinds import Remote, Servers
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import ext4
@@ -217,11 +217,6 @@ def every(target: Target, seen: list[dict[str, object]]) -> list[Json]:
 def is_one(fsname: str, name: object) -> bool:
     """Whether a name is that of an OST of a file system."""
     return isinstance(name, str) and re.fullmatch(re.escape(fsname) + "-OST[0-9a-f]{4}", name) is not None
-
-
-def fullness(target: Target) -> dict[str, dict[str, float]]:
-    """How full each OST is, read through the client."""
-    return space.fullness(space.read_osts(target.mounts[0], ()))
 
 
 def _of(ost: str, fstype: str, device: str | None) -> Store:

@@ -16,7 +16,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Optional
@@ -24,7 +24,7 @@ from typing import Optional
 from fsage.base import KIB, MIB, Failure, shell
 from fsage.base.shell import run
 from fsage.host.lustre import stripes
-from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of
+from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of, used
 from fsage.layouts import servers
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import NotThisText
@@ -43,7 +43,6 @@ PASSING = tuple(
 FREES_PATIENCE_S = 300.0
 STILL_S = 20.0  # where nothing was freed for so long after the servers committed, nothing more will be
 UNSEEN_S = 10.0  # freeing takes at most so long where no server can be told to commit
-OWN_BYTES = 1 << 20  # the logs and directories of an OST grow by less while it serves (a few KiB were seen)
 
 
 Sync = Callable[[], Optional[int]]
@@ -141,38 +140,6 @@ def fullness(osts: list[Ost]) -> dict[str, dict[str, float]]:
         }
         for ost in osts
     }
-
-
-def used(osts: Sequence[Ost]) -> dict[str, int]:
-    """Used bytes by OST."""
-    return {ost.name: ost.used_bytes for ost in osts}
-
-
-def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int) -> list[str]:
-    """A sentence for each OST whose used bytes changed since `then`, by more than others may (`tolerance_bytes`)."""
-    return [f"{name} is gone" for name in sorted(set(then) - set(now))] + [
-        f"{name} holds {now[name] / MIB:.1f} MiB, where {bytes_then / MIB:.1f} MiB were left"
-        for name, bytes_then in sorted(then.items())
-        if name in now and abs(now[name] - bytes_then) > OWN_BYTES + tolerance_bytes
-    ]
-
-
-def as_left(then: Mapping[str, int], tolerance_bytes: int) -> Wrong:
-    """Finds OSTs whose used bytes changed since `then` (moved)."""
-    return lambda now: moved(then, used(now), tolerance_bytes)
-
-
-def in_all(then: Mapping[str, int], more_bytes: int, tolerance_bytes: int) -> Wrong:
-    """Finds that these OSTs together do not hold as much as `then` and `more_bytes`, within others' tolerance each."""
-    total_bytes = sum(then.values()) + more_bytes
-
-    def wrong(now: Sequence[Ost]) -> list[str]:
-        used_bytes = sum(ost.used_bytes for ost in now if ost.name in then)
-        if abs(used_bytes - total_bytes) <= len(then) * (OWN_BYTES + tolerance_bytes):
-            return []
-        return [f"the OSTs hold {used_bytes / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
-
-    return wrong
 
 
 def await_frees(

@@ -26,7 +26,7 @@ from fsage.host.instruments import cleanup
 from fsage.host.stores import filesystems
 from fsage.host.structure import fillers
 from fsage.host.system import caches, kernel, places
-from fsage.host.targets import claims
+from fsage.host.targets import budget, claims
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.layouts import fiemap
@@ -106,7 +106,7 @@ def fingerprint(target: Target, sample: Sample | None = None) -> Json:
     "counted" (Free.counted by store), "seconds"}, on Lustre also "osts", the used bytes of each OST.
 
     Free space is no part of the hash on btrfs, whose statfs lags behind its transactions, nor on a directory, where
-    others write too. On Lustre it is compared with a tolerance (Osts.moved).
+    others write too. On Lustre it is compared with a tolerance (targets.budget.as_left).
     """
     began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
@@ -288,7 +288,7 @@ def differs(target: Target, now: Token, seen: JsonView) -> str | None:
         )
     if "osts" not in seen:
         return None
-    return "; ".join(target.osts.moved(now.osts or {}, seen["osts"])) or None
+    return "; ".join(budget.moved(now.osts or {}, seen["osts"], target.osts.tolerance_bytes)) or None
 
 
 def remove_measured(target: Target, now: Token | None = None) -> None:
@@ -300,7 +300,8 @@ def remove_measured(target: Target, now: Token | None = None) -> None:
         with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as measured:
             places.empty(measured, path, spend=target.pace.spend)
         target.give(path)
-    settle(target, target.osts.as_left(now.osts if now else None))
+    osts = now.osts if now else None
+    settle(target, nothing if osts is None else budget.as_left(osts, target.osts.tolerance_bytes))
 
 
 USAGE = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)

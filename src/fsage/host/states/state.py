@@ -161,7 +161,7 @@ def _accounted(target: Target, now: Token) -> Wrong:
         return nothing
     caches.flush(target.mounts[0])
     ours = fingerprint(target)["held_bytes"]
-    return target.osts.in_all(now.osts, ours - now.held_bytes)
+    return budget.in_all(now.osts, ours - now.held_bytes, target.osts.tolerance_bytes)
 
 
 def _accounts(target: Target) -> Json:

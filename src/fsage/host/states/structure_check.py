@@ -14,7 +14,7 @@ from typing import Literal
 
 from fsage.host.states.inspection import Sample, differs, digest, fingerprint
 from fsage.host.system.fanotify import FileWatch
-from fsage.host.targets import claims
+from fsage.host.targets import budget, claims
 from fsage.host.targets.target import Target
 from fsage.model.claim import Token
 from fsage.model.observation import Check
@@ -148,7 +148,7 @@ class StructureCheck:
         free = list(map(self.target.free, self.target.mounts))
         osts = {name: used for store in free for name, used in (store.osts or {}).items()}
         self._note(now, osts)
-        moved = osts and self.target.osts.moved(now.osts or {}, osts)
+        moved = osts and budget.moved(now.osts or {}, osts, self.target.osts.tolerance_bytes)
         return not moved and [store.counted for store in free] == self.counted and not self.sample.differs()
 
     def _note(self, now: Token, osts: dict[str, int]) -> None:

@@ -18,7 +18,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +83,7 @@ class Free(NamedTuple):
     osts: dict[str, int] | None = None
 
 
+OWN_BYTES = 1 << 20  # the logs and directories of an OST grow by less while it serves (a few KiB were seen)
 Wrong = Callable[[Sequence[Ost]], list[str]]
 """Gives a sentence for each OST that does not hold what it should; none when all do."""
 
@@ -90,6 +91,38 @@ Wrong = Callable[[Sequence[Ost]], list[str]]
 def nothing(now: Sequence[Ost]) -> list[str]:
     """Find nothing wrong: for callers that do not know what the OSTs should hold."""
     return []
+
+
+def used(osts: Sequence[Ost]) -> dict[str, int]:
+    """Used bytes by OST."""
+    return {ost.name: ost.used_bytes for ost in osts}
+
+
+def moved(then: Mapping[str, int], now: Mapping[str, int], tolerance_bytes: int) -> list[str]:
+    """A sentence for each OST whose used bytes changed since `then`, by more than others may (`tolerance_bytes`)."""
+    return [f"{name} is gone" for name in sorted(set(then) - set(now))] + [
+        f"{name} holds {now[name] / MIB:.1f} MiB, where {bytes_then / MIB:.1f} MiB were left"
+        for name, bytes_then in sorted(then.items())
+        if name in now and abs(now[name] - bytes_then) > OWN_BYTES + tolerance_bytes
+    ]
+
+
+def as_left(then: Mapping[str, int], tolerance_bytes: int) -> Wrong:
+    """Finds OSTs whose used bytes changed since `then` (moved)."""
+    return lambda now: moved(then, used(now), tolerance_bytes)
+
+
+def in_all(then: Mapping[str, int], more_bytes: int, tolerance_bytes: int) -> Wrong:
+    """Finds that these OSTs together do not hold as much as `then` and `more_bytes`, within others' tolerance each."""
+    total_bytes = sum(then.values()) + more_bytes
+
+    def wrong(now: Sequence[Ost]) -> list[str]:
+        used_bytes = sum(ost.used_bytes for ost in now if ost.name in then)
+        if abs(used_bytes - total_bytes) <= len(then) * (OWN_BYTES + tolerance_bytes):
+            return []
+        return [f"the OSTs hold {used_bytes / MIB:.1f} MiB, and {total_bytes / MIB:.1f} MiB are accounted for"]
+
+    return wrong
 
 
 SYS_QUOTACTL_FD = 443  # the same number on every architecture

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fsage.base import Json, JsonView
 from fsage.host.system.settings import Holder
-from fsage.host.targets.budget import Wrong, nothing
 from fsage.layouts.machine import Mount
 from fsage.model import kinds as model
 from fsage.model import plugins
@@ -21,6 +20,7 @@ from fsage.model.claim import Claim
 from fsage.model.counting import Job
 from fsage.model.hosts import Asker, Host
 from fsage.model.request import Request
+from fsage.model.signs import Look
 from fsage.model.structure import Segment, Step
 from fsage.model.target import Spec
 
@@ -132,7 +132,7 @@ class Kind(model.Kind):
         return {}
 
     @classmethod
-    def look(cls, spec: Spec, below: Sequence[Mount]) -> Json:
+    def look(cls, spec: Spec, below: Sequence[Mount]) -> Look:
         """What else a client's look at itself finds (fsage.host.instruments.signs); `below`: the target's mounts.
 
         Asked of the kind of a target, and of one that has the name of what a mount is.
@@ -254,18 +254,6 @@ class NoOsts:
         """
         return
 
-    def moved(self, then: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-        """A sentence for each OST whose used bytes changed since `then`, by more than others may."""
-        return []
-
-    def as_left(self, then: Mapping[str, int] | None) -> Wrong:
-        """Finds OSTs whose used bytes changed since `then` (moved); None: that is not known."""
-        return nothing
-
-    def in_all(self, then: Mapping[str, int], more_bytes: int) -> Wrong:
-        """Finds that these OSTs together do not hold as much as `then` and `more_bytes`, within others' tolerance."""
-        return nothing
-
     def preallocated(self, request: Request, earlier: Json) -> Json:
         """What the servers answered when they were tuned for a request. `earlier`: what was noted before it.
 
@@ -277,8 +265,8 @@ class NoOsts:
         """Raise Refusal unless the servers preallocate as much as the step needs to lay out its files."""
         return
 
-    def untuned(self, servers: Servers, noted: JsonView | None) -> str | None:
-        """Why the servers have another preallocation than was `noted`; None: the same, or none was set."""
+    def untuned(self) -> str | None:
+        """Why the servers have another preallocation than was noted; None: the same, or none was set."""
         return None
 
     def verify_fillers(self) -> None:

@@ -1,0 +1,171 @@
+"""The OSTs of a target on Lustre, and its servers, as a target uses them."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+from fsage.base import MIB, Json, Refusal
+from fsage.base.message import shown
+from fsage.host.lustre import preallocation, servers, space, stripes
+from fsage.host.lustre.preallocation import TABLE
+from fsage.host.remote import connection
+from fsage.host.targets.kinds import NoOsts
+from fsage.host.targets.preallocation import of, read, size_words
+from fsage.host.targets.target import Target
+from fsage.model import structure
+from fsage.model.kinds.lustre import Lustre, Striping, lustre_of
+from fsage.model.request import Request
+from fsage.model.structure import Segment, Step
+
+OTHERS_SHARE = 0.1
+"""Others may change the used space of an OST by so much of what fsage may take there, where nothing is declared."""
+SHOWN = 3
+
+
+class LustreOsts(NoOsts):
+    """The OSTs of a target on Lustre, and its servers."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+        self.lustre = lustre_of(target.spec)
+        self.listed = bool(self.lustre["osts"])
+        self.agents: list[connection.Host] | None = None
+
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        """Over a session's connections, or over one of its own, which ends with the target."""
+        if self.session:
+            return self.session.ask_servers(**what)
+        if self.agents is None:
+            agents = [connection.Host(host, "server") for host in self.servers]
+            connection.start(agents, self.target.spec, None)
+            self.agents = agents
+            weakref.finalize(self, connection.end, agents)
+        return connection.ask_all(self.agents, lambda _: what)
+
+    def sync(self) -> int | None:
+        """Have the servers commit; how many objects they still have to destroy, None where no MDT answers."""
+        return servers.sync(self)
+
+    @property
+    def usable(self) -> list[int] | None:
+        """The numbers of the OSTs that files of the target may lie on, where a pool or a list says so; None: all."""
+        return self.target.claim["lustre"].get("usable")
+
+    @property
+    def tolerance_bytes(self) -> int:  # type: ignore[override]  # declared here, a constant elsewhere
+        """As declared, else a share of what fsage may take of each; none where the file system is fsage's alone."""
+        claim = self.target.claim
+        if claim["filesystem_state_known"]:
+            return 0
+        declared_mib = self.lustre["tolerance_mib"]
+        if declared_mib is not None:
+            return declared_mib * MIB
+        return int(OTHERS_SHARE * claim["capacity_bytes"] / Lustre.width(claim))
+
+    def layouts(self, answers: Sequence[Json]) -> list[dict[str, object]]:
+        return servers.every(self.target, list(answers))
+
+    def fullness(self) -> dict[str, object]:
+        return {"osts": space.fullness(space.read_osts(self.target.mounts[0], ()))}
+
+    def spread(self, folder: Path) -> None:
+        everywhere: Striping = {"stripe_count": structure.ALL_OSTS, "stripe_size_mib": 1, "first_ost": stripes.ANY}
+        stripes.set_on(folder, everywhere, self.lustre)
+
+    def spread_files(self, folder: Path) -> dict[str, Path]:
+        numbers = sorted(self.usable or (int(name[-4:], 16) for name in self.target.claim["lustre"]["osts"]))
+        count = self.lustre["stripe_count"]
+        first = self.lustre["first_ost"]
+        if first != stripes.ANY and count != structure.ALL_OSTS and not self.listed:
+            start = numbers.index(first)
+            numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
+        return stripes.one_on_each(folder, numbers)
+
+    def stripe(self, folder: Path, count: int, stripe_bytes: int) -> None:
+        stripes.set_on(folder, _striping(count, stripe_bytes), self.lustre)
+
+    def astray(self, paths: Sequence[Path], count: int, stripe_bytes: int) -> list[str]:
+        wanted = _striping(count, stripe_bytes)
+        osts = Lustre.width(self.target.claim)
+        elsewhere: list[str] = stripes.of_files(paths, wanted, osts, allowed=self.usable or ())["astray"]
+        return elsewhere
+
+    def lay_out(self, folder: Path, segments: Sequence[Segment], composite: bool) -> None:
+        if composite:
+            stripes.compose(folder, segments, self.lustre)
+            return
+        # Tried once, so that a layout which comes otherwise fails here and not in each cell.
+        for place in stripes.cut(folder, segments, self.lustre):
+            place.rmdir()
+
+    def preallocated(self, request: Request, earlier: Json) -> Json:
+        fsname = self.lustre["fsname"]
+        osts = Json()
+        for server in request.get("osts", []):
+            if not preallocation.is_answer(fsname, server):
+                raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")
+            osts.update(server)
+        if not osts:
+            raise Refusal(
+                f"target {self.target.name}: no host of the inventory's group servers serves an ldiskfs OST of it"
+            )
+        before, now = ({name: osts[name][key] for name in sorted(osts)} for key in ("before", "now"))
+        first = earlier.get("before", {})
+        return {"before": {name: {**before[name], **first.get(name, {})} for name in before}, "now": now}
+
+    def verify_preallocation(self, step: Step) -> None:
+        wanted = step.server_preallocation_bytes()
+        if wanted is None:
+            return
+        noted = of(self.target)
+        size = read(noted["asked"]).size_bytes if noted else None
+        if not noted or (size != wanted and "table" not in noted["asked"]):
+            raise Refusal(
+                f"target {self.target.name}: the servers lay out the state's files in extents of {size_words(wanted)}, "
+                f"and tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
+                f"tune_prealloc_size={size_words(wanted)} first"
+            )
+        why = self.untuned()
+        if why:
+            raise Refusal(f"target {self.target.name}: {why}")
+
+    def untuned(self) -> str | None:
+        now = (of(self.target) or {}).get("now") or {}
+        wanted = {ost: entry[TABLE] for ost, entry in now.items() if TABLE in entry}
+        if not wanted:
+            return None
+        tables: dict[str, str] = {}
+        for answer in self.ask_servers(do="prealloc").values():
+            tables.update(answer["tables"])
+        other = [f"{ost} has {TABLE} {tables.get(ost)!r}" for ost in sorted(wanted) if tables.get(ost) != wanted[ost]]
+        if not other:
+            return None
+        if len(other) > SHOWN:
+            other[SHOWN:] = [f"{len(other) - SHOWN} more have others"]
+        first = next(table for ost, table in sorted(wanted.items()) if tables.get(ost) != table)
+        return (
+            f"{'; '.join(other)}, and tune_prealloc.yml had set {first!r}: an OST loses its table when it is "
+            "mounted anew. Another target's tune_prealloc.yml sets it, too. Without a size it sets the last requested "
+            "value again"
+        )
+
+    def verify_fillers(self) -> None:
+        stripes.verify_fillers(self.target)
+
+    def is_used(self, name: str) -> bool:
+        match = re.fullmatch(rf"{re.escape(self.lustre['fsname'])}-OST([0-9a-f]{{4}})", name)
+        if not match:
+            return True
+        number = int(match[1], 16)
+        if self.usable is not None and number not in self.usable:
+            return False
+        return stripes.any_on(self.target.mounts[0], number)
+
+
+def _striping(count: int, stripe_bytes: int) -> Striping:
+    """The striping of files with so many stripes, as a declaration has it."""
+    return {"stripe_count": count, "stripe_size_mib": stripe_bytes // MIB, "first_ost": stripes.ANY}
