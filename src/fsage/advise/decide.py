@@ -85,27 +85,22 @@ class Decision:
 def decide(costs: Sequence[Cost], seconds: Seconds, default: str, margin: float) -> Decision:
     """Compare the costs of at least one choice. `margin`: the ratio less 1 below which a difference does not matter."""
     ordered = sorted(costs, key=lambda cost: (median(cost.samples), default not in cost.names))
+    best = ordered[0]
     usual = next((cost for cost in ordered if default in cost.names), None)
     factor = max(1.0, (len(ordered) - 1) / 2)
-    chances = probabilities(ordered, seconds)
     rivals = []
-    for cost, chance in zip(ordered, chances, strict=True):
-        beside: tuple[float | None, Standing, int | None] = (None, "best", None)
-        if cost is not ordered[0]:
-            beside = _beside(cost.samples, ordered[0].samples, factor, margin)
-        p, standing, iterations = beside
-        rivals.append(
-            Rival(
-                cost,
-                median(cost.samples),
-                standing,
-                None if cost is ordered[0] else ratio(cost.samples, ordered[0].samples),
-                None if usual is None or cost is usual else ratio(cost.samples, usual.samples),
-                p,
-                iterations,
-                chance,
-            )
-        )
+    for cost, chance in zip(ordered, probabilities(ordered, seconds), strict=True):
+        p: float | None = None
+        standing: Standing = "best"
+        iterations = None
+        to_best = None
+        to_default = None
+        if cost is not best:
+            to_best = ratio(cost.samples, best.samples)
+            p, standing, iterations = _beside(cost.samples, best.samples, factor, margin)
+        if usual is not None and cost is not usual:
+            to_default = ratio(cost.samples, usual.samples)
+        rivals.append(Rival(cost, median(cost.samples), standing, to_best, to_default, p, iterations, chance))
     standings = {rival.standing for rival in rivals[1:]}
     if standings <= {"worse"} and rivals[1:]:
         return Decision("choose", rivals)
@@ -138,9 +133,10 @@ def _iterations(samples: Sequence[float], best: Sequence[float], factor: float, 
     least = next(number for number in range(1, MOST_ITERATIONS) if factor * smallest_p(number, number) <= ALPHA)
     if min(len(samples), len(best)) < 2:
         return least
-    logs = list(map(np.log, (samples, best)))
-    variance = sum(float(np.var(log, ddof=1)) for log in logs)
-    difference = max(abs(float(np.mean(logs[0]) - np.mean(logs[1]))), math.log1p(margin))
+    logs = np.log(samples)
+    logs_of_best = np.log(best)
+    variance = float(np.var(logs, ddof=1) + np.var(logs_of_best, ddof=1))
+    difference = max(abs(float(np.mean(logs) - np.mean(logs_of_best))), math.log1p(margin))
     if not difference:
         return None
     needed = (

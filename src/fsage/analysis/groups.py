@@ -81,7 +81,7 @@ def factors(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plotted(shown: statistics.Ratio | list[float]) -> dict[str, Any]:
-    """A ratio, or at least one sample, as columns of a tidy row (fsage.figures.values)."""
+    """A ratio, or at least one sample, as columns of a tidy row (fsage.figures)."""
     if isinstance(shown, statistics.Ratio):
         value = shown.value
         taken: tuple[float, ...] = ()

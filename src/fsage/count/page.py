@@ -373,11 +373,10 @@ OF_ALLOCATOR = (
 
 def _how(counted: Counted, frame: pd.DataFrame) -> Section:
     first = frame.iloc[0]
-    wanted = "; ".join(
-        f"{format_size(wanted['file_bytes'])} by {format_size(wanted['transfer_bytes'])}"
-        f"{', past the cache' if wanted['direct'] else ', through the cache'}"
-        for wanted in counted.wanted
-    )
+    files = []
+    for wanted in counted.wanted:
+        way = "past the cache" if wanted["direct"] else "through the cache"
+        files.append(f"{format_size(wanted['file_bytes'])} by {format_size(wanted['transfer_bytes'])}, {way}")
     seeds = f"{frame['seed'].min()} to {frame['seed'].max()}"
     rows = [
         ["what", "value"],
@@ -386,7 +385,10 @@ def _how(counted: Counted, frame: pd.DataFrame) -> Section:
         ["made by", str(first["made_by"])],
         ["mount options", str(first["mount_options"])],
         ["rotational, mb_max_linear_groups", f"{first['rotational']}, {first['mb_max_linear_groups']}"],
-        ["files", f"{wanted}; {number_of(counted.places, 'place')}, the file system mounted anew before each"],
+        [
+            "files",
+            f"{'; '.join(files)}; {number_of(counted.places, 'place')}, the file system mounted anew before each",
+        ],
         ["seeds", seeds],
         ["device (declared)", device_words(counted.device)],
         ["held still", "the hash seed of directories, one thread that lays the files, their order"],

@@ -135,8 +135,9 @@ class Counted:
         first: dict[str, str] = {}  # its first structure, so that layouts of all states begin with the study's own seed
         for name in sorted(states, key=lambda name: states[name].nominal.get("structure", 1)):
             first.setdefault(unseeded(name), name)
+        own_names = [name for name in states if first[unseeded(name)] == name]
         for number in range(1, self.layouts + 1):
-            for name in [name for name in states if first[unseeded(name)] == name]:
+            for name in own_names:
                 state = states[name]
                 steps = self.plan.steps(name)
                 if number > 1 and not any(step.DRAWS for step in steps):

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from fsage.base import GIB, TIB
+from fsage.figures import Axis, Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
 from fsage.figures.plane import draw_plane
 from fsage.figures.style import (
     COLOURS,
@@ -37,7 +39,6 @@ from fsage.figures.style import (
     name_axes,
     style,
 )
-from fsage.figures.values import Axis, Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
 
 DODGE = 0.012
 """How far series stand apart whose points at the same levels are joined, as a share of the axis."""
@@ -119,32 +120,31 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": DASHES[number % len(DASHES)] if line.joined and len(line.points) >= TREND_POINTS else "none",
     }
-    points = [(point.x + apart, point) for point in line.points]
-    axes.plot([x for x, _ in points], [p.y for _, p in points], label=line.label, linewidth=1.6, markersize=5.5, **look)
-    with_intervals = [(x, p.y, p.low, p.high) for x, p in points if p.low is not None and p.high is not None]
-    axes.errorbar(
-        [x for x, *_ in with_intervals],
-        [y for _, y, *_ in with_intervals],
-        yerr=[[y - low for _, y, low, _ in with_intervals], [high - y for _, y, _, high in with_intervals]],
-        fmt="none",
-        ecolor=look["color"],
-        elinewidth=1.3,
-        capsize=3,
-    )
-    strokes = [(x, sample) for x, point in points for sample in point.samples]
-    axes.plot(
-        [x for x, _ in strokes],
-        [sample for _, sample in strokes],
-        "_",
-        color=look["color"],
-        alpha=0.7,
-        markersize=9,
-        markeredgewidth=0.9,
-    )
-    for x, point in points:
+    points = [replace(point, x=point.x + apart) for point in line.points]
+    axes.plot([p.x for p in points], [p.y for p in points], label=line.label, linewidth=1.6, markersize=5.5, **look)
+    xs = []
+    ys = []
+    below = []
+    above = []
+    strokes = []
+    samples: list[float] = []
+    for point in points:
+        if point.low is not None and point.high is not None:
+            xs.append(point.x)
+            ys.append(point.y)
+            below.append(point.y - point.low)
+            above.append(point.high - point.y)
+        strokes += [point.x] * len(point.samples)
+        samples += point.samples
+    colour = look["color"]
+    axes.errorbar(xs, ys, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.3, capsize=3)
+    axes.plot(strokes, samples, "_", color=colour, alpha=0.7, markersize=9, markeredgewidth=0.9)
+    marks = []
+    for at, point in zip(points, line.points, strict=True):
         if point.n is not None and point.n != usual:
-            axes.annotate(f"n={point.n:g}", (x, point.y), (4, 5), textcoords="offset points", fontsize=size.points(7))
-    return [Mark(x, point.y, _says(lines, line.label, point)) for x, point in points]
+            axes.annotate(f"n={point.n:g}", (at.x, at.y), (4, 5), textcoords="offset points", fontsize=size.points(7))
+        marks.append(Mark(at.x, at.y, _says(lines, line.label, point)))
+    return marks
 
 
 def _says(lines: Lines, label: str, point: Point) -> str:
@@ -177,10 +177,8 @@ def draw_bars(bars: Bars, stamp: str, size: Size) -> Panel:
             where = np.arange(len(classes)) + (number - (len(shares) - 1) / 2) * width
             look = {"color": COLOURS[number % len(COLOURS)], "hatch": HATCHES[number % len(HATCHES)]}
             axes.bar(where, heights, width, label=label, edgecolor="0.25", linewidth=0.6, **look)
-            marks += [
-                Mark(x - width / 2, 0, f"{label}, {name}: {height:.4g}", width, height)
-                for x, name, height in zip(where, classes, heights, strict=True)
-            ]
+            for x, name, height in zip(where, classes, heights, strict=True):
+                marks.append(Mark(x - width / 2, 0, f"{label}, {name}: {height:.4g}", width, height))
         name_axes(axes, bars.x.label, bars.y.label, size)
         axes.set_xticks(list(names), list(names.values()), fontsize=size.points(8))
         legend(axes, size)
@@ -193,8 +191,10 @@ def names_of_bars(classes: Sequence[str], letters: int) -> tuple[dict[int, str],
     apart = math.ceil(max(pairs, default=1) * len(classes) / letters)  # bars between two names of a row
     rows = min(2, apart)
     every = math.ceil(apart / rows)
-    places = range((len(classes) - 1) % every, len(classes), every)
-    return {place: "\n" * (turn % rows) + classes[place] for turn, place in enumerate(places)}, rows
+    names = {}
+    for turn, place in enumerate(range((len(classes) - 1) % every, len(classes), every)):
+        names[place] = "\n" * (turn % rows) + classes[place]
+    return names, rows
 
 
 SAMPLE_LOOKS: dict[str, dict[str, Any]] = {

@@ -10,6 +10,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
+from fsage.figures import Place, Plane
 from fsage.figures.style import (
     PAGE,
     PLAIN,
@@ -24,7 +25,6 @@ from fsage.figures.style import (
     name_axes,
     style,
 )
-from fsage.figures.values import Place, Plane
 
 SLOW_TO_FAST = sns.color_palette("blend:#2b5b8c,#a9c6de,#f6f9fb", as_cmap=True)
 LOSS_TO_GAIN = sns.color_palette("blend:#b35806,#f8e3cf,#ffffff,#dcd7ea,#542788", as_cmap=True)

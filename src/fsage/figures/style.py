@@ -34,7 +34,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from fsage.figures import values
+from fsage import figures
 
 WHOLE = "DejaVu Sans"
 FAMILY = "fsage Sans"
@@ -310,7 +310,7 @@ class Panel:
         (folder / f"{self.name}.pdf").write_bytes(self.pdf)
 
 
-def finish(figure: Figure, axes: Axes, of: values.Figure, marks: Iterable[Mark] = ()) -> Panel:
+def finish(figure: Figure, axes: Axes, of: figures.Figure, marks: Iterable[Mark] = ()) -> Panel:
     """Draw `figure`, which shows the values `of`; `marks` lie over `axes` in the SVG only."""
     title = of.title
     name = of.name

@@ -245,20 +245,21 @@ def _facts(
     texts = settings(taken).assign(host=taken["host"], amount_source=taken["amount_source"])
     first_and_last = (taken["began"].min(), taken["began"].max())
     steps = [step for state_evidence in seen.known.values() for step in state_evidence["steps"]]
-    lines: list[tuple[str, list[str]]] = [
-        ("target", [f"{target.name} ({target.spec['kind']}); files {target.file_scale:g} x their nominal size"]),
-        *((label, _distinct(texts[column])) for label, column in OF_RECORDS),
+    turns = "state by state"
+    if study.turns:
+        turns = "states in turns, every second time in the reverse order (ABBA)"
+    order = (
+        f"{turns} as {study.state_order}; within a state in random order (column `order_in_state`), drawn with the "
+        f"seed {study.order_seed}"
+    )
+    lines = [("target", [f"{target.name} ({target.spec['kind']}); files {target.file_scale:g} x their nominal size"])]
+    for label, column in OF_RECORDS:
+        lines.append((label, _distinct(texts[column])))
+    lines += [
         ("first and last", [text for text in first_and_last if isinstance(text, str)]),
         ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),
         ("one layout, the same for all seeds", [state.name for state in study.expanded if state.built_once]),
-        (
-            "order",
-            [
-                ("states in turns, every second time in the reverse order (ABBA)" if study.turns else "state by state")
-                + f" as {study.state_order}; within a state in random order (column `order_in_state`), "
-                f"drawn with the seed {study.order_seed}"
-            ],
-        ),
+        ("order", [order]),
     ]
     lines += [(label, [word(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
     lines.append(("calibration", [words({**(claim.get("calibration") or {}), "commands": None})]))

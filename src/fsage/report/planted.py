@@ -44,16 +44,10 @@ def _section(parameters: list[Recovered], figure: Figure) -> Section:
         "The study fails where one is outside of its interval adjusted over all of them (Holm)."
     )
     table = [["value", "planted", "recovered", f"{LEVEL:.0%} interval", "planted lies inside"]]
-    table += [
-        [
-            f"{parameter.name}, {parameter.unit}",
-            f"{parameter.planted:.4g}",
-            f"{parameter.found.value:.4g}",
-            f"{parameter.found.low:.4g} to {parameter.found.high:.4g}",
-            "yes" if parameter.inside else "no",
-        ]
-        for parameter in parameters
-    ]
+    for parameter in parameters:
+        found = parameter.found
+        row = [f"{parameter.name}, {parameter.unit}", f"{parameter.planted:.4g}", f"{found.value:.4g}"]
+        table.append([*row, f"{found.low:.4g} to {found.high:.4g}", "yes" if parameter.inside else "no"])
     if outside:
         warnings = [f"Outside of its interval: {', '.join(outside)}."]
     else:
@@ -68,11 +62,13 @@ def _sentences(parameters: list[Recovered]) -> list[str]:
         most = f"{len(parameters) - len(outside)} of"
     else:
         most = "All"
-    values = [
-        f"{parameter.name.partition(',')[0]} {_value(parameter.found.value, parameter)} "
-        f"for {_value(parameter.planted, parameter)}"
-        for parameter in parameters
-    ]
+    values = []
+    off = {}
+    for parameter in parameters:
+        name = parameter.name.partition(",")[0]
+        values.append(f"{name} {_value(parameter.found.value, parameter)} for {_value(parameter.planted, parameter)}")
+        if parameter.planted:
+            off[name] = abs(parameter.found.value / parameter.planted - 1)
     half = -(-len(values) // 2)
     sentences = [
         f"{most} {len(parameters)} planted values lie in the {LEVEL:.0%} intervals of what was found. "
@@ -80,14 +76,9 @@ def _sentences(parameters: list[Recovered]) -> list[str]:
     ]
     if outside:
         sentences.append(f"Outside {'lies' if len(outside) == 1 else 'lie'} {joined(outside)}.")
-    off = {
-        parameter.name: abs(parameter.found.value / parameter.planted - 1)
-        for parameter in parameters
-        if parameter.planted
-    }
     if off:
         farthest = max(off, key=lambda name: off[name])
-        sentences.append(f"The farthest from what was planted is {farthest.partition(',')[0]}, by {off[farthest]:.2%}.")
+        sentences.append(f"The farthest from what was planted is {farthest}, by {off[farthest]:.2%}.")
     return sentences
 
 
@@ -98,16 +89,12 @@ def _value(value: float, parameter: Recovered) -> str:
 def _figure(parameters: list[Recovered]) -> Figure:
     """Recovered over planted, where what was planted is not 0."""
     shown = [parameter for parameter in parameters if parameter.planted]
-    rows = pd.DataFrame(
-        {
-            "line": "recovered",
-            "x": place,
-            "median": parameter.found.value / parameter.planted,
-            "low": min(parameter.found.low / parameter.planted, parameter.found.high / parameter.planted),
-            "high": max(parameter.found.low / parameter.planted, parameter.found.high / parameter.planted),
-        }
-        for place, parameter in enumerate(shown)
-    )
+    points = []
+    for place, parameter in enumerate(shown):
+        median = parameter.found.value / parameter.planted
+        low, high = sorted([parameter.found.low / parameter.planted, parameter.found.high / parameter.planted])
+        points.append({"line": "recovered", "x": place, "median": median, "low": low, "high": high})
+    rows = pd.DataFrame(points)
     x = Axis("", ticks={float(place): parameter.name.partition(",")[0] for place, parameter in enumerate(shown)})
     y = Axis.around("recovered over planted", rows, 1.0)
     return lines("Recovered over planted", rows, "line", x, y, joined=False, levels=[Level(1.0, "planted")])

@@ -90,35 +90,23 @@ def groups(table: pd.DataFrame) -> list[dict[str, Any]]:
         names = list(part["measure"].unique())
         by_kind: dict[str, dict[str, Any]] = {}
         for row in part.to_dict("records"):
-            if row["condition"]:
-                state = f"{row['state']} ({row['condition']})"
-            else:
-                state = row["state"]
+            state = f"{row['state']} ({row['condition']})" if row["condition"] else row["state"]
             by_kind.setdefault(state, {})[row["measure"]] = row
-        blocks.append(
-            {
-                "label": label,
-                "measures": list(map(Measure.of, names)),
-                "rows": [
-                    {
-                        "state": state,
-                        "layouts": max(entry["layouts"] for entry in by_name.values()),
-                        "cells": list(map(by_name.get, names)),
-                    }
-                    for state, by_name in by_kind.items()
-                ],
-            }
-        )
+        rows = []
+        for state, by_name in by_kind.items():
+            layouts = max(entry["layouts"] for entry in by_name.values())
+            rows.append({"state": state, "layouts": layouts, "cells": list(map(by_name.get, names))})
+        blocks.append({"label": label, "measures": list(map(Measure.of, names)), "rows": rows})
     return blocks
 
 
 def outliers(table: pd.DataFrame) -> list[dict[str, object]]:
     """Samples that lie far off their group, and why; they stay in it."""
-    return [
-        {"state": row["state"], "measure": Measure.of(row["measure"]).name, "flag": flag}
-        for row in table[["state", "measure", "flags"]].to_dict("records")
-        for flag in row["flags"]
-    ]
+    found: list[dict[str, object]] = []
+    for row in table.itertuples():
+        for flag in row.flags:
+            found.append({"state": row.state, "measure": Measure.of(row.measure).name, "flag": flag})
+    return found
 
 
 def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, object]:
@@ -129,16 +117,12 @@ def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, objec
     names = measures(frame)
     commands = list(dict.fromkeys(frame["commands"].dropna()))
     places = {text: place for place, text in enumerate(commands)}
-    rows = [
-        {
-            **{key: known(row[key]) for key in OF_A_CELL},
-            "rates": [known(row[name]) for name in names],
-            "ran": places.get(row["commands"]),
-        }
-        for row in frame[[*OF_A_CELL, *names, "commands"]].to_dict("records")
-    ]
+    rows = []
+    for row in frame.to_dict("records"):
+        shown = {key: known(row[key]) for key in OF_A_CELL}
+        rates = [known(row[name]) for name in names]
+        rows.append({**shown, "rates": rates, "ran": places.get(row["commands"])})
     nothing = {**dict.fromkeys(OF_A_CELL), "status": "missing", "rates": [None] * len(names), "ran": None}
-    rows += [
-        {**nothing, "state": state, "cell": cell, "kind": kind} for state, cell, kind in missing(frame, plan_cells)
-    ]
+    for state, cell, kind in missing(frame, plan_cells):
+        rows.append({**nothing, "state": state, "cell": cell, "kind": kind})
     return {"measures": list(map(Measure.of, names)), "rows": rows, "commands": commands}

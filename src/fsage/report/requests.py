@@ -42,23 +42,23 @@ def latencies(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
         short=rows["state"].str.partition("@")[0],
     )
     taken = {*rows["state"], *rows["short"]}
-    shown = [name for name in dict.fromkeys(states or rows["state"]) if name in taken][:MOST_STATES]
+    shown = list(filter(taken.__contains__, dict.fromkeys(states or rows["state"])))[:MOST_STATES]
     rows = rows[rows["state"].isin(shown) | rows["short"].isin(shown)]
     if rows.empty:
         return None
     phases = list(dict.fromkeys(rows["phase"]))
     smallest = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].min()]
-    figures = [
-        drawn
-        for phase in phases
-        if (drawn := _latencies_figure(phase, smallest[smallest["phase"] == phase], shown)) is not None
-    ]
+    figures = []
+    for phase in phases:
+        drawn = _latencies_figure(phase, smallest[smallest["phase"] == phase], shown)
+        if drawn is not None:
+            figures.append(drawn)
     text = (
         "Completion latency of single transfers as fio counts it: the median over the iterations "
         f"(n = {counts(rows)}) of each percentile. Percentiles are shown only with enough transfers: 100 for p99, "
         "1000 for p99.9."
     )
-    return Section("Latency", text, list(figures), table=_table(rows, phases))
+    return Section("Latency", text, figures, table=_table(rows, phases))
 
 
 def _latencies_figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | None:
@@ -67,8 +67,9 @@ def _latencies_figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> 
     if len(places) < 2:
         return None
     rows = rows[rows["params"] == rows["params"].iloc[0]]
-    ends = [end for taken in rows["samples"] for end in taken if end > 0]
-    if not ends:
+    samples = rows["samples"].explode()
+    ends = samples[samples > 0]
+    if ends.empty:
         return None
     called = rows["state"].where(rows["state"].isin(list(states)), rows["short"])
     by_percentile, _ = placed(rows.assign(called=called).drop(columns="state"), "percentile", places)
@@ -92,13 +93,19 @@ def _decades(low: float, high: float) -> tuple[tuple[float, float], dict[float, 
 
 def _table(rows: pd.DataFrame, phases: Sequence[str]) -> list[list[str]]:
     """A row a state and set of parameters."""
-    heads = [(phase, name) for phase in phases for name in PERCENTILES]
-    heads = [head for head in heads if ((rows["phase"] == head[0]) & (rows["percentile"] == head[1])).any()]
-    table = [["state", "parameters", *(f"{phase} {PERCENTILES[name]}, ms" for phase, name in heads)]]
+    known = set(zip(rows["phase"], rows["percentile"], strict=True))
+    heads = []
+    names = []
+    for phase in phases:
+        for name, called in PERCENTILES.items():
+            if (phase, name) in known:
+                heads.append((phase, name))
+                names.append(f"{phase} {called}, ms")
+    table = [["state", "parameters", *names]]
     labels = params_labels(rows)
     for (state, _, params), part in rows.groupby(["state", "transfer_size_bytes", "params"], dropna=False):
-        median_texts = {(row["phase"], row["percentile"]): f"{row['median']:.4g}" for row in part.to_dict("records")}
-        table.append([str(state), labels[str(params)], *(median_texts.get(head, NONE) for head in heads)])
+        medians = part.set_index(["phase", "percentile"])["median"].map("{:.4g}".format).to_dict()
+        table.append([str(state), labels[str(params)], *(medians.get(head, NONE) for head in heads)])
     return table
 
 

@@ -7,7 +7,6 @@ Rows are groups of cells with the parameters of their call: `request_size` or `e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -299,9 +298,9 @@ def unlinks(data: Data) -> Section | None:
         table.append([row["state"], f"{row['extents']:,.0f}", *shown])
     plots = []
     if of_calls["extents"].nunique() > 1:
-        places = {extents: f"{extents:,.0f}" for extents in sorted(of_calls["extents"].unique())}
-        at = of_calls.assign(x=of_calls["extents"].map({value: float(at) for at, value in enumerate(places)}))
-        x = figures.Axis("extents of the file", ticks=dict(enumerate(places.values())))
+        at, places = figures.placed(of_calls, "extents", sorted(of_calls["extents"].unique()))
+        ticks = {place: f"{float(extents):,.0f}" for place, extents in places.items()}
+        x = figures.Axis("extents of the file", ticks=ticks)
         plots.append(figures.lines("Unlinking a file", at, "state", x, _logarithmic(at)))
     text = (
         "Each extent is one block, with another file's block behind it. The file is unlinked cold, after a mount. "
@@ -321,10 +320,12 @@ def mounts(data: Data) -> Section | None:
     for state, part in rows.groupby("state", sort=False):
         shown = []
         for name in MOUNTS:
-            taken = [value for values in part.loc[part["measure"] == name, "samples"] for value in values]
-            shown.append(
-                f"{_number(median(taken))} ({_number(min(taken))} to {_number(max(taken))})" if taken else Section.NONE
-            )
+            taken = part.loc[part["measure"] == name, "samples"].explode().dropna()
+            if taken.empty:
+                shown.append(Section.NONE)
+            else:
+                ends = f"{_number(taken.min())} to {_number(taken.max())}"
+                shown.append(f"{_number(taken.median())} ({ends})")
         table.append([str(state), *shown])
     text = "After each cold call the file system was unmounted and mounted. Medians, with the least and the most."
     return Section("Umount and mount", text, [], table=table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from statistics import median
 
 from fsage.api.model import MIB, Json, round_size
 from fsage.api.report import AdviceRequest, Choice, Measured, Options, statistics
@@ -31,30 +30,30 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     if before is None:
         raise ValueError("no valid sample of the file before it is defragmented is there")
     notes = measured.notes
-    states = list(axes)
     piece_bytes = notes[before]["fragmented_file"]["piece_bytes"]
-    work = {state: _work(notes.get(state, {})) for state in states}
-    untimed = [state for state in states if state != before and work[state] is None]
-    if request.cold_reads is not None:
-        states = [state for state in states if state not in untimed]
-    earned = [_earned(state, work[state], measured, before) for state in axes if work[state] is not None]
+    choices = []
+    absent = {}
+    earned = []
+    for state, axis in axes.items():
+        work = _work(notes.get(state, {}))
+        if work is not None:
+            earned.append(_earned(state, work, measured, before))
+        of_size = partial(_of_size, piece_bytes, {state: 1.0})
+        says = WORDS[axis["scope"]]
+        if request.cold_reads is None:
+            choices.append(Choice(state, of_size, says=says))
+        elif state == before or work is not None:
+            choices.append(Choice(state, of_size, times=request.cold_reads, once_s=work or 0.0, says=says))
+        else:
+            absent[state] = UNTIMED
     if request.cold_reads is None:
         earned.append("Reads alone are compared; with --cold-reads NUMBER the work counts too.")
     return Options(
         "defragmentation",
         before,
         measured.moved_bytes,
-        [
-            Choice(
-                state,
-                partial(_of_size, piece_bytes, {state: 1.0}),
-                times=1.0 if request.cold_reads is None else request.cold_reads,
-                once_s=(work[state] or 0.0) if request.cold_reads is not None else 0.0,
-                says=WORDS[axes[state]["scope"]],
-            )
-            for state in states
-        ],
-        absent=dict.fromkeys(untimed if request.cold_reads is not None else (), UNTIMED),
+        choices,
+        absent=absent,
         assumes=(
             f"files lie as the measured one of {round_size(measured.moved_bytes)} did, in extents of "
             f"{round_size(piece_bytes)}, and are read cold from beginning to end"
@@ -78,20 +77,20 @@ def _work(notes: Json) -> float | None:
     return None
 
 
-def _earned(state: str, work_s: float | None, measured: Measured, before: str) -> str:
+def _earned(state: str, work_s: float, measured: Measured, before: str) -> str:
     """After how many cold reads of a file its defragmentation has saved the time that it took."""
-    was, is_ = (list(measured.seconds_per_mib[name].values()) for name in (before, state))
-    gain = median(was) - median(is_)
-    cost = f"the work took {(work_s or 0) * 1024:.3g} s for a GiB, timed once"
+    was = statistics.summarise(list(measured.seconds_per_mib[before].values()))
+    now = statistics.summarise(list(measured.seconds_per_mib[state].values()))
+    gain = (was.median or 0.0) - (now.median or 0.0)
+    cost = f"the work took {work_s * 1024:.3g} s for a GiB, timed once"
     if gain <= 0:
         return f"{state}: reads are not faster; {cost}."
-    text = f"{state}: {cost}, and is earned back after {(work_s or 0) / gain:.2g} cold reads of the file"
-    intervals = [statistics.summarise(seconds).interval for seconds in (was, is_)]
-    if intervals[0] is None or intervals[1] is None:
+    text = f"{state}: {cost}, and is earned back after {work_s / gain:.2g} cold reads of the file"
+    if was.interval is None or now.interval is None:
         return f"{text} (too few samples for an interval)."
-    least = intervals[0].low - intervals[1].high
-    most = intervals[0].high - intervals[1].low
-    level = intervals[0].level + intervals[1].level - 1
+    least = was.interval.low - now.interval.high
+    most = was.interval.high - now.interval.low
+    level = was.interval.level + now.interval.level - 1
     if least <= 0:
         return f"{text}, or never: the intervals of the two medians overlap."
-    return f"{text} ({(work_s or 0) / most:.2g} to {(work_s or 0) / least:.2g} as the reads scatter, {level:.1%})."
+    return f"{text} ({work_s / most:.2g} to {work_s / least:.2g} as the reads scatter, {level:.1%})."

@@ -62,19 +62,14 @@ Counts = dict[int, int]
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     """The planned cells of workload new_file, with their way and place as columns."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "new_file")]
-    ways = dataset.unpacked(rows, "param", kernel="", mount=DEFAULTS).join(
-        dataset.unpacked(rows, "axis", mkfs=USUAL_MKFS)
-    )
-    caches = dataset.unpacked(rows, "param", "cache")["cache"]
-    places = [
-        Place(row.filesystem, _unseeded(row.state), cache) for row, cache in zip(rows.itertuples(), caches, strict=True)
-    ]
-    layout = rows["structure"].fillna(1).astype(int)
+    params = dataset.unpacked(rows, "param", "cache", "file_size", kernel="", mount=DEFAULTS)
+    mkfs = dataset.unpacked(rows, "axis", mkfs=USUAL_MKFS)["mkfs"]
+    states = rows["state"].map(_unseeded)
     return rows.assign(
-        way=[Way(**way) for way in ways.to_dict("records")],
-        place_of=places,
-        layout=layout,
-        file_bytes=dataset.unpacked(rows, "param", "file_size")["file_size"],
+        way=list(map(Way, params["kernel"], mkfs, params["mount"])),
+        place_of=list(map(Place, rows["filesystem"], states, params["cache"])),
+        layout=rows["structure"].fillna(1).astype(int),
+        file_bytes=params["file_size"],
     )
 
 
@@ -96,8 +91,12 @@ def _by_place(rows: pd.DataFrame) -> dict[Place, dict[Way, Counts]]:
 
 def _are_alike(ways: dict[Way, Counts]) -> bool:
     """Whether every layout has one number of extents, whatever the way."""
-    layouts = set[int]().union(*ways.values())
-    return all(len({counts[layout] for counts in ways.values() if layout in counts}) == 1 for layout in layouts)
+    first: Counts = {}
+    for counts in ways.values():
+        for layout, extents in counts.items():
+            if first.setdefault(layout, extents) != extents:
+                return False
+    return True
 
 
 def _ratio(ways: dict[Way, Counts]) -> float:

@@ -24,12 +24,14 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     every = set().union(*states.values())
     levels = sorted(every.intersection(*states.values()))
     if not levels:
-        measured_counts = "; ".join(
-            f"{format_size(size)}: {', '.join(map(str, sorted(by)))}" for size, by in states.items()
+        counts = [f"{format_size(size)}: {', '.join(map(str, sorted(by)))}" for size, by in states.items()]
+        raise ValueError(
+            f"no count of deleted files was measured with every size of preallocation ({'; '.join(counts)})"
         )
-        raise ValueError(f"no count of deleted files was measured with every size of preallocation ({measured_counts})")
     largest = max(states)
-    parts = {size: {by[level]: 1 / len(levels) for level in levels} for size, by in sorted(states.items())}
+    parts = {}
+    for size, by in sorted(states.items()):
+        parts[size] = dict.fromkeys([by[level] for level in levels], 1 / len(levels))
     notes = [f"Deleted files: {', '.join(map(str, levels))}" + (", equally likely." if len(levels) > 1 else ".")]
     left = sorted(every - set(levels))
     if left:

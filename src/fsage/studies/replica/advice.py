@@ -23,21 +23,20 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
         raise ValueError(
             f"{', '.join(layouts) or 'no layout'} was measured: say which with --at layout=NAME, one at a time"
         )
-    states = {
-        holes: [state for state, axis in axes.items() if axis["layout"] == layouts[0] and axis["holes"] == holes]
-        for holes in WORDS
-    }
-    lacking = [words for holes, words in WORDS.items() if not states[holes]]
-    if lacking:
-        raise ValueError(f"layout {layouts[0]}: nothing valid was measured to {lacking[0]}")
+    states: dict[str, list[str]] = {holes: [] for holes in WORDS}
+    for state, axis in axes.items():
+        if axis["layout"] == layouts[0]:
+            states[axis["holes"]].append(state)
+    choices = []
+    for holes, of in states.items():
+        if not of:
+            raise ValueError(f"layout {layouts[0]}: nothing valid was measured to {WORDS[holes]}")
+        choices.append(Choice(holes, partial(_of_size, dict.fromkeys(of, 1 / len(of))), says=WORDS[holes]))
     return Options(
         "free space",
         COPIED,
         measured.moved_bytes,
-        [
-            Choice(holes, partial(_of_size, {state: 1 / len(of) for state in of}), says=WORDS[holes])
-            for holes, of in states.items()
-        ],
+        choices,
         assumes=(
             f"a file of {round_size(measured.moved_bytes)} was measured: others count at the same time for a byte. "
             "What it costs to join free space, nobody measured"

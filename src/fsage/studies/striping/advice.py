@@ -19,44 +19,37 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
     What differs by less than the margin counts as alike: how evenly a file is shared out, and where its watermarks lie.
     """
-    stripes = {state: notes["stripe"] for state, notes in measured.notes.items() if "stripe" in notes}
-    layouts = {
-        state: [Segment(*part) for part in dataset.lists(stripes[state]["segments"])]
-        for state in measured.seconds_per_mib
-        if "segments" in stripes.get(state, ())
-    }
+    layouts = {}
+    for state in measured.seconds_per_mib:
+        text = measured.notes.get(state, {}).get("stripe", {}).get("segments")
+        if text:
+            layouts[state] = [Segment(*part) for part in dataset.lists(text)]
     if not layouts:
         raise ValueError("no record names the layout that it was measured in")
     file_bytes = next(iter(layouts.values()))[-1].end_bytes
     nominal = declared.patterns()[declared.default].file_bytes
     workload = measured.rows["workload"].iloc[0]
-    if workload not in BY_MAP:
-        return Options(
-            "layout",
-            declared.default,
-            file_bytes,
-            [Choice(state, partial(_own, state, file_bytes), says=_words(layout)) for state, layout in layouts.items()],
-            assumes=f"nothing: {workload} was measured on one file of {round_size(file_bytes)} in each layout",
-            not_covered=f"{workload} tells of a file of {round_size(file_bytes)} alone",
-        )
-    return Options(
-        "layout",
-        declared.default,
-        file_bytes,
-        [
-            Choice(state, partial(_of_size, state, layouts, request.margin), says=_words(layout))
-            for state, layout in layouts.items()
-        ],
-        assumes=(
+    if workload in BY_MAP:
+        assumes = (
             f"one file of {round_size(file_bytes)} was measured in each layout. A file of another size counts as the "
             "measured one whose stripes are shared out alike, with the same time for a byte. Sizes are of this "
             f"target, whose factor makes {round_size(file_bytes)} of {round_size(nominal)}"
-        ),
-        not_covered=(
+        )
+        not_covered = (
             "by the map their stripes are shared out like those of no measured layout, or in objects that differ by "
             f"more than {100 * request.margin:g}%"
-        ),
-    )
+        )
+    else:
+        assumes = f"nothing: {workload} was measured on one file of {round_size(file_bytes)} in each layout"
+        not_covered = f"{workload} tells of a file of {round_size(file_bytes)} alone"
+    choices = []
+    for state, layout in layouts.items():
+        if workload in BY_MAP:
+            of_size = partial(_of_size, state, layouts, request.margin)
+        else:
+            of_size = partial(_own, state, file_bytes)
+        choices.append(Choice(state, of_size, says=_words(layout)))
+    return Options("layout", declared.default, file_bytes, choices, assumes=assumes, not_covered=not_covered)
 
 
 def _own(state: str, file_bytes: int, size_bytes: int) -> dict[str, float]:
@@ -73,10 +66,9 @@ def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, si
     cut = [*reached[:-1], reached[-1]._replace(end_bytes=size_bytes)]
     if any(_uneven(part) > margin for part in cut):
         return {}
-    order = [state, *(other for other in layouts if other != state)]
-    alike = next((other for other in order if _alike(cut, layouts[other], margin)), None)
-    if alike:
-        return {alike: 1.0}
+    for other in (state, *layouts):
+        if _alike(cut, layouts[other], margin):
+            return {other: 1.0}
     return {}
 
 
@@ -92,15 +84,19 @@ def _alike(segments: list[Segment], other: list[Segment], margin: float) -> bool
     """Whether two files have the same stripes, and their watermarks at the same share of them."""
     whole = segments[-1].end_bytes
     rest = other[-1].end_bytes
-    return len(segments) == len(other) and all(
-        (a.stripes, a.stripe_bytes) == (b.stripes, b.stripe_bytes)
-        and abs(a.end_bytes / whole - b.end_bytes / rest) <= margin
-        for a, b in zip(segments, other, strict=True)
-    )
+    if len(segments) != len(other):
+        return False
+    for a, b in zip(segments, other, strict=True):
+        if (a.stripes, a.stripe_bytes) != (b.stripes, b.stripe_bytes):
+            return False
+        if abs(a.end_bytes / whole - b.end_bytes / rest) > margin:
+            return False
+    return True
 
 
 def _words(layout: list[Segment]) -> str:
     """'4 x 1 MiB to 80 MiB, then 8 x 1 MiB'."""
-    sentences = [f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}" for segment in layout]
-    ends = [f" to {round_size(segment.end_bytes)}" for segment in layout[:-1]] + [""]
-    return ", then ".join(words + end for words, end in zip(sentences, ends, strict=True))
+    parts = []
+    for segment in layout:
+        parts.append(f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)} to {round_size(segment.end_bytes)}")
+    return ", then ".join(parts).rpartition(" to ")[0]

@@ -123,13 +123,10 @@ def _table(frame: pd.DataFrame) -> list[list[str]]:
     extents = frame.assign(share=shares(frame)).pivot_table(
         index="share", columns="state", values="measured_extents", aggfunc="median"
     )
-    return [
-        ["measured, %", *(f"{state}, extents" for state in states)],
-        *(
-            [f"{level:g}", *(f"{row.get(state, float('nan')):g}" for state in states)]
-            for level, row in extents.iterrows()
-        ),
-    ]
+    table = [["measured, %", *map("{}, extents".format, states)]]
+    for level, row in extents.reindex(columns=states).iterrows():
+        table.append([f"{level:g}", *map("{:g}".format, row)])
+    return table
 
 
 EQUAL_WITHIN_POINTS = 3.0

@@ -30,9 +30,9 @@ def largest_transfer(rows: pd.DataFrame) -> pd.DataFrame:
 
 def choose_transfers(rows: pd.DataFrame, mib: tuple[int, ...]) -> pd.DataFrame:
     """The published transfer sizes where at least two are there, else a few that span what is."""
-    present = sorted(rows["transfer_size_bytes"].dropna().unique())
-    chosen = [size for size in present if size in {size_mib << 20 for size_mib in mib}]
-    return rows[rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else spread(pd.Series(present), 3))]
+    present = rows["transfer_size_bytes"].dropna()
+    chosen = set(present) & {size_mib << 20 for size_mib in mib}
+    return rows[rows["transfer_size_bytes"].isin(chosen if len(chosen) > 1 else spread(present, 3))]
 
 
 def spread(values: pd.Series, count: int) -> list[object]:

@@ -86,12 +86,14 @@ def _phases(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 def _best_rates(rows: pd.DataFrame) -> str:
     """The fastest static and dynamic layout of each phase, in words; whether one beats the other is the headline's."""
-    sentences = []
+    texts = []
     for measure, part in rows.groupby("measure", sort=False):
-        best = [part.loc[of_kind["median"].idxmax()] for _, of_kind in part.groupby("kind", sort=False)]
-        best_words = ", ".join(f"{row['state']} ({row['kind']}, {row['median']:.3g}x)" for row in best)
-        sentences.append(f"{groups.Measure.of(measure).plural}: {best_words}")
-    return f"Fastest here, {'; '.join(sentences)}."
+        fastest = []
+        for kind, of_kind in part.groupby("kind", sort=False):
+            best = of_kind.loc[of_kind["median"].idxmax()]
+            fastest.append(f"{best['state']} ({kind}, {best['median']:.3g}x)")
+        texts.append(f"{groups.Measure.of(measure).plural}: {', '.join(fastest)}")
+    return f"Fastest here, {'; '.join(texts)}."
 
 
 def phase_times(data: Data) -> Section | None:
@@ -134,8 +136,11 @@ def scaling(data: Data) -> Section | None:
 def _times(data: Data) -> pd.DataFrame:
     """Medians of the seconds of each phase, as rows.described has them; those under the commonest conditions."""
     frame = data.frame
-    rates = [name for name in frame.columns if name.endswith(RATE) and frame[name].notna().any()]
-    names = [name for rate in rates if (name := rate.removesuffix(RATE) + ENDING) in frame]
+    names = []
+    for name in frame.columns:
+        seconds = name.removesuffix(RATE) + ENDING
+        if name.endswith(RATE) and frame[name].notna().any() and seconds in frame:
+            names.append(seconds)
     rows = described(data.medians(names), data.planned)
     return rows[rows["main"]].join(dataset.unpacked(rows, "param", "nodes"))
 
