@@ -24,8 +24,8 @@ from fsage.host.verbs import claim
 from fsage.model.structure import ALONE, Step
 from fsage.parse import BadOutput
 from fsage.studies.blast import model
+from fsage.studies.blast import workloads as blastn
 from fsage.studies.blast.recipe import States
-from fsage.studies.blast.workloads import blast as blastn
 from fsage.studies.striping import model as striping
 from fsage.studies.striping import recipe
 

@@ -23,7 +23,7 @@ from fsage.studies.iocontrol.model import ContendedFiles
 from fsage.studies.kernels import images
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import images as kept
-from fsage.studies.kernels.model import modules, programs
+from fsage.studies.kernels.model import programs
 
 needs_f2fs = pytest.mark.skipif(
     not KERNELS or not shutil.which("mkfs.f2fs"),
@@ -61,9 +61,9 @@ def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
         "kernel/fs/f2fs/f2fs.ko.xz: kernel/lib/lz4.ko.xz kernel/lib/zlib.ko.xz\n"
         "kernel/crypto/crc32_generic.ko.xz:\nkernel/fs/ext4/ext4.ko.xz:\n"
     )
-    found = [str(path.relative_to(tmp_path / "kernel")) for path in modules.files(tmp_path, "f2fs")]
+    found = [str(path.relative_to(tmp_path / "kernel")) for path in programs.module_files(tmp_path, "f2fs")]
     assert found == ["crypto/crc32_generic.ko.xz", "lib/zlib.ko.xz", "lib/lz4.ko.xz", "fs/f2fs/f2fs.ko.xz"]
-    assert modules.files(tmp_path, "bfq") == [] == modules.files(tmp_path / "none", "f2fs")
+    assert programs.module_files(tmp_path, "bfq") == [] == programs.module_files(tmp_path / "none", "f2fs")
 
 
 def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:

@@ -31,7 +31,7 @@ from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
 from fsage.records.messages import read_observation
 from fsage.records.record import make_record
-from fsage.studies.netflow.workloads import netflow
+from fsage.studies.netflow import workloads as netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 

@@ -26,11 +26,11 @@ from states import MIB
 from fsage import workloads
 from fsage.base import typed
 from fsage.host.system.library import PACKAGE
+from fsage.studies.netflow import workloads as netflow
 from fsage.studies.netflow.host import flows
 from fsage.studies.netflow.host.flows import Maker
 from fsage.studies.netflow.host.work import StripedFile
 from fsage.studies.netflow.model import Assignment
-from fsage.studies.netflow.workloads import netflow
 from fsage.studies.striping import model as striping
 
 NETFLOW = workloads.load("netflow")

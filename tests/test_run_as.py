@@ -26,7 +26,7 @@ from fsage.host.system import commands
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.structure import Step
-from fsage.studies.netflow.workloads import netflow
+from fsage.studies.netflow import workloads as netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 from fsage.workloads.shared import mpirun

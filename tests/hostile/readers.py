@@ -37,7 +37,7 @@ from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import job
-from fsage.studies.blast.workloads import blast as blastn
+from fsage.studies.blast import workloads as blastn
 from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study

@@ -13,7 +13,8 @@ It does one shard of the step, after the steps `done`. It calls `check_lease` be
 - `make_eviction_files(target, size, check_lease)`: EVICTION_FILES files, which clients may read to evict their caches;
 - `one_cpu()`: while it is open the same files get the same blocks each time;
 - `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
-- `allocate(descriptor, mode, offset, size)`: fallocate(2), for what is no file of a state;
+- `kernel`: `opened(path, flags)` is a descriptor that is closed when a block ends, `closing(descriptor)` closes one;
+  `allocate(descriptor, mode, offset, size)` is fallocate(2), for what is no file of a state;
 - `caches`: `flush(mount)` writes out what is dirty, syncfs(2); `give_up(path)` flushes one file and drops its pages;
 - `available_memory_bytes()`: how much memory a process may take;
 - `run(argv)`: run a program of the system; it raises Failure with what that says.
@@ -49,8 +50,7 @@ from fsage.host.stores.filesystem import FileSystem, Mover
 from fsage.host.stores.filesystems import one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
-from fsage.host.system import caches
-from fsage.host.system.kernel import allocate
+from fsage.host.system import caches, kernel
 from fsage.host.system.space import available_bytes as available_memory_bytes
 from fsage.host.targets.kinds import Lacking
 from fsage.host.targets.target import OtherHost, Target

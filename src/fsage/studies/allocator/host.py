@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import Target, Work, caches
+from fsage.api.host import Target, Work, caches, kernel
 from fsage.api.model import BLOCK_BYTES, Failure, Json, Shard, Step, in_words, tools
 from fsage.layouts import fiemap
 from fsage.studies.replica.host import free_space_layout
@@ -184,9 +184,8 @@ MOST_CALLS = 200
 
 def fallocate(assignment: Assignment) -> Iterator[Json]:
     """One call for all bytes of a new file."""
-    descriptor = os.open(Path(assignment.folder) / "asked", FRESH, 0o600)
-    call = timed(partial(os.posix_fallocate, descriptor, 0, assignment.request_bytes))
-    os.close(descriptor)
+    with kernel.opened(Path(assignment.folder) / "asked", FRESH) as descriptor:
+        call = timed(partial(os.posix_fallocate, descriptor, 0, assignment.request_bytes))
     yield call
 
 

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from fsage.api.model import Step
 from fsage.api.study import Levels, Problems, Size, State
-from fsage.studies.paf.laying import FilledOneWay
 from fsage.studies.paf.model import Populate
+from fsage.studies.paf.recipe import FilledOneWay
 
 from .model import Defragment, FragmentedFile, FreeReservedRun
 
@@ -56,7 +56,7 @@ def expand(states: States) -> list[State]:
 def _state(states: States, extents: int, scope: Literal["before", "file", "filesystem"]) -> State:
     file = FragmentedFile(1, states.file_percent, extents)
     others_percent = states.capacity - 2 * states.file_percent
-    others = Populate(2, others_percent, (states.file_size,), states.seed, **states.laying())
+    others = Populate(2, others_percent, (states.file_size,), states.seed, *states.laid())
     parts: tuple[Step, ...] = (file, others, FreeReservedRun(1))
     if scope != BEFORE:
         parts += (Defragment(1, scope, states.time_limit_s),)

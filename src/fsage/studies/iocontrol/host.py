@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from fsage.api.host import Quota, Target, Work, caches, one_cpu
+from fsage.api.host import Quota, Target, Work, caches, kernel, one_cpu
 from fsage.api.model import Failure, Shard, Step, in_words, path_of
 from fsage.layouts.fiemap import count_extents
 from fsage.studies.defrag.host import MORE_PERCENT
@@ -96,25 +96,20 @@ def _by_writing(
 
 def _punch(quota: Quota, path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:
     """Make every other piece of a file a hole."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
+    with kernel.opened(path, os.O_WRONLY) as descriptor:
         for offset in range(0, size, 2 * piece_bytes):
             check_lease()
             quota.punch(descriptor, offset, piece_bytes)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write_over(quota: Quota, path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT)
-    try:
+    with kernel.opened(path, os.O_WRONLY | os.O_DIRECT) as descriptor:
         quota.fill(descriptor, size)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 FILLING_BYTES = 960
 CHECK_EVERY = 4096  # rows
 
@@ -144,7 +139,8 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
 
     try:
         with one_cpu():
-            _keep(quota, path, size)
+            with kernel.opened(path, FRESH) as descriptor:
+                quota.keep(descriptor, path, size)  # in one piece if there is one
             connection = sqlite3.connect(path, isolation_level=None)
             try:
                 connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -184,23 +180,11 @@ class Made(TypedDict):
     sqlite: str
 
 
-def _keep(quota: Quota, path: Path, size: int) -> None:
-    """An empty file for which so many bytes are kept, in one piece if there is one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    try:
-        quota.keep(descriptor, path, size)
-    finally:
-        os.close(descriptor)
-
-
 def _end(path: Path) -> int:
     """Give up what the file does not fill, and write it out; its size."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
+    with kernel.opened(path, os.O_RDWR) as descriptor:
         size = os.fstat(descriptor).st_size
         os.fsync(descriptor)
         os.ftruncate(descriptor, size)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     return size

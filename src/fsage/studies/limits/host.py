@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import allocate, caches
+from fsage.api.host import caches, kernel
 from fsage.api.model import BLOCK_BYTES, Json, in_words, tools
 from fsage.layouts.fiemap import count_extents
 
@@ -56,7 +56,7 @@ def tree(folder: Path) -> None:
     with open(folder / "linked", "r+b") as file:
         try:
             for number in range(1, EXTENTS):
-                allocate(file.fileno(), 0, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
+                kernel.allocate(file.fileno(), 0, 2 * number * BLOCK_BYTES, BLOCK_BYTES)
         finally:
             file.truncate(BLOCK_BYTES)
 
@@ -64,13 +64,12 @@ def tree(folder: Path) -> None:
 def piece(folder: Path, size: int) -> int:
     """A file of this size; in how many pieces it lies."""
     path = folder / "piece"
-    descriptor = os.open(path, FRESH, 0o600)
-    try:
-        allocate(descriptor, 0, 0, size)
-        return count_extents(path)
-    finally:
-        os.close(descriptor)
-        path.unlink()
+    with kernel.opened(path, FRESH) as descriptor:
+        try:
+            kernel.allocate(descriptor, 0, 0, size)
+            return count_extents(path)
+        finally:
+            path.unlink()
 
 
 def look(folder: Path, number: int) -> Json:
@@ -114,27 +113,23 @@ def looks(assignment: Assignment) -> Iterator[Json]:
     folder = Path(assignment.folder)
     for number in range(assignment.looks):
         (folder / f"names{number}").mkdir()
-    descriptor = os.open(folder / "linked", FRESH, 0o600)
-    allocate(descriptor, 0, 0, BLOCK_BYTES)
-    os.close(descriptor)
+    with kernel.opened(folder / "linked", FRESH) as descriptor:
+        kernel.allocate(descriptor, 0, 0, BLOCK_BYTES)
     step_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize // (assignment.looks - 1)
-    filler = os.open(folder / "filler", FRESH, 0o600)
     used = 0
-    try:
+    with kernel.opened(folder / "filler", FRESH) as filler:
         for number in range(assignment.looks):
             yield look(folder, number)
             wanted = used + max(step_bytes, BLOCK_BYTES)
             size = assignment.request_bytes
             while used < wanted and size >= BLOCK_BYTES:
                 try:
-                    allocate(filler, 0, used, size)
+                    kernel.allocate(filler, 0, used, size)
                     used += size
                 except OSError as error:
                     if error.errno != errno.ENOSPC:
                         raise
                     size //= 2
-    finally:
-        os.close(filler)
 
 
 def work(assignment: Assignment) -> list[Json]:

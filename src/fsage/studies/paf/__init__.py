@@ -3,6 +3,6 @@
 A study that builds on it may use what follows; all else may change.
 
 - `model`: step `Populate`, and `sizes_of` a generation of its files;
-- `recipe`: `States`, `expand` and the key `DEFAULT` of its `structures`;
-- `laying`: `FilledOneWay`, keys of a block `states:` that say how filler is laid.
+- `recipe`: `States`, `expand` and the key `DEFAULT` of its `structures`; `FilledOneWay`, keys of a block `states:` that
+  say how filler is laid.
 """

@@ -1,19 +1,20 @@
-"""PaF: populate a share of the capacity with files, then delete a share of these (notation.py)."""
+"""PaF: populate a share of the capacity with files, then delete a share of these (notation.py).
+
+How files that fill a target get their blocks decides where holes are left, and with them the result: a `Filler`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
-from fsage.api.model import Step, format_size
+from fsage.api.model import MIB, Step, format_size
 from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict, unknown_value
 
-from . import laying
-from .laying import Filler
 from .model import Fragment, Method, Populate
 from .notation import Generation, PaF, parse
 
@@ -22,6 +23,48 @@ Fragmentation = Annotated[int, Field(ge=0, le=99, strict=True)]
 AXES = ("capacity", "fragmentation", "file_size")
 DEFAULT = "default"
 Count = Annotated[int, Field(ge=1, le=99, strict=True)]
+FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
+
+METHOD: Method = "fallocate"
+REQUEST_BYTES = 4 * MIB
+"""Lustre's client gathers what the study wrote, in 512 KiB, to RPCs of max_pages_per_rpc=1024 pages."""
+FILES_AT_ONCE = 16
+"""The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
+
+METHOD_HELP = "how files get their blocks: fallocate; write: past the cache; buffered: through it"
+REQUEST_HELP = "bytes of one request for blocks, or of one write; the target's scale does not apply"
+AT_ONCE_HELP = "files that grow at once on each store, in turns, one request each"
+
+
+class Filler(NamedTuple):
+    """One way of making files that fill a target: the last fields of a step `populate`, and axes of a study."""
+
+    filler: Method
+    request_size: int
+    files_at_once: int
+
+    def __str__(self) -> str:
+        return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
+
+    def nominal(self) -> dict[str, object]:
+        """What records keep of it, as numbers for figures."""
+        return {
+            "filler": self.filler,
+            "request_size_bytes": self.request_size,
+            "files_at_once": self.files_at_once,
+        }
+
+
+class FilledOneWay(Strict):
+    """The keys of a block `states:` whose filler is laid in one way."""
+
+    filler: Method = Field(METHOD, description=METHOD_HELP)
+    request_size: SizeInBlocks = Field(REQUEST_BYTES, description=REQUEST_HELP)
+    files_at_once: FilesAtOnce = Field(FILES_AT_ONCE, description=AT_ONCE_HELP)
+
+    def laid(self) -> Filler:
+        """The way."""
+        return Filler(self.filler, self.request_size, self.files_at_once)
 
 
 def _structure(value: object) -> PaF:
@@ -53,13 +96,9 @@ class States(Strict):
         "nested",
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",
     )
-    filler: Annotated[tuple[Method, ...], Levels()] = Field((laying.METHOD,), description=laying.METHOD_HELP)
-    request_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field(
-        (laying.REQUEST_BYTES,), description=laying.REQUEST_HELP
-    )
-    files_at_once: Annotated[tuple[laying.FilesAtOnce, ...], Levels()] = Field(
-        (laying.FILES_AT_ONCE,), description=laying.AT_ONCE_HELP
-    )
+    filler: Annotated[tuple[Method, ...], Levels()] = Field((METHOD,), description=METHOD_HELP)
+    request_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field((REQUEST_BYTES,), description=REQUEST_HELP)
+    files_at_once: Annotated[tuple[FilesAtOnce, ...], Levels()] = Field((FILES_AT_ONCE,), description=AT_ONCE_HELP)
     notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
         (), description="structures instead of the axes"
     )
@@ -230,13 +269,8 @@ def built(steps: Sequence[Step], capacity_bytes: int) -> str:
 
 def _parts(structure: PaF, number: int, filler: Filler) -> list[Step]:
     generation = structure.generations[number]
-    populate = Populate(
-        number + 1,
-        generation.capacity_percent,
-        tuple(structure.sizes_of(number)),
-        structure.seed,
-        **filler.step(),
-    )
+    sizes = tuple(structure.sizes_of(number))
+    populate = Populate(number + 1, generation.capacity_percent, sizes, structure.seed, *filler)
     fragment = Fragment(number + 1, generation.fragmentation_percent, structure.seed)
     if generation.fragmentation_percent:
         return [populate, fragment]

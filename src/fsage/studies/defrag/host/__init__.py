@@ -7,12 +7,13 @@ What a file holds is the same before and after it is defragmented, or the step f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fsage.api.host import Quota, Target, Work, one_cpu
+from fsage.api.host import Quota, Target, Work, kernel, one_cpu
 from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal, Shard, Step, path_of
 from fsage.layouts.fiemap import count_extents
 
@@ -39,10 +40,9 @@ def fragmented_file(
     quota.make_room(generation)
     paths = [path_of(target.mounts, generation, index) for index in (0, 1)]
     cuts = [number * piece for number in range(step.extents)] + [size]
-    with one_cpu():
-        descriptors = [
-            os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW, 0o600) for path in paths
-        ]
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_NOFOLLOW
+    with one_cpu(), contextlib.ExitStack() as opened:
+        descriptors = [opened.enter_context(kernel.opened(path, flags)) for path in paths]
         try:
             for begin, end in zip(cuts, cuts[1:]):
                 check_lease()
@@ -53,9 +53,6 @@ def fragmented_file(
             os.fsync(descriptors[0])
         except OSError as error:
             raise Failure(f"making {paths[0]} of {size} bytes in extents of {piece}: {error.strerror}") from error
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
     extents = count_extents(paths[0])
     if not step.extents <= extents <= step.extents * (100 + MORE_PERCENT) // 100:
         raise Failure(f"{paths[0]} has {extents} extents, requested were {step.extents} of {piece} bytes")

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fsage.api.host import Mover, caches, filesystems
+from fsage.api.host import Mover, caches, filesystems, kernel
 from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal
 from fsage.api.model import filesystems as known
 from fsage.layouts import fiemap, fragmentation, machine
@@ -205,7 +205,7 @@ def _call(argv: Sequence[str], time_limit_s: float | None) -> subprocess.Complet
     along, so that a lock that the caller has made so is held until the tool has ended too.
     """
     ours, its = pty.openpty()
-    try:
+    with kernel.closing(ours), kernel.closing(its):
         process = subprocess.Popen(
             argv,
             stdin=its,
@@ -223,9 +223,6 @@ def _call(argv: Sequence[str], time_limit_s: float | None) -> subprocess.Complet
             output, _ = process.communicate()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-    finally:
-        os.close(ours)
-        os.close(its)
     return subprocess.CompletedProcess(argv, process.returncode, output)
 
 
@@ -277,8 +274,7 @@ def defragment_ranges(path: Path, filesystem: str, ranges: Sequence[Range], time
     try:
         caches.give_up(path)
         before = fiemap.extents(path)
-        descriptor = os.open(path, os.O_RDWR)
-        try:
+        with kernel.opened(path, os.O_RDWR) as descriptor:
             for part in ranges:
                 if not _within(before, part).excess:
                     continue
@@ -291,8 +287,6 @@ def defragment_ranges(path: Path, filesystem: str, ranges: Sequence[Range], time
                 else:
                     moved += 1
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         after = fiemap.extents(path)
     except OSError as error:
         if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP):
@@ -336,15 +330,12 @@ def _move(mover: Mover, path: Path, descriptor: int, part: Range, extents: int) 
         return None
     begin = part[0]
     length = -(-(part[1] - begin) // BLOCK_BYTES) * BLOCK_BYTES
-    donor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o600)
-    try:
+    with kernel.opened(path.parent, os.O_RDWR | os.O_TMPFILE) as donor:
         os.posix_fallocate(donor, begin, length)
         offered = fragmentation.of_file(fiemap.extents(f"/proc/self/fd/{donor}")).extents
         if offered >= extents:
             return f"bytes {begin} to {part[1]} stay in {extents} extents: free space would give {offered}"
         mover.move(descriptor, donor, (begin, begin + length))
-    finally:
-        os.close(donor)
     return None
 
 

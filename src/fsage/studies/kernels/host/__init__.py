@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fsage.api.model import Failure
 
-from ..model import modules
+from ..model.programs import module_files
 
 PLACES: list[Path] = []
 """Folders with modules of the kernel that runs this process; none where it is no guest."""
@@ -24,7 +24,7 @@ INIT_MODULE = 175  # init_module(2) on x86_64
 def provide(name: str) -> None:
     """Load a module with those that it needs, where the kernel came with it. Raises Failure."""
     for place in PLACES:
-        for path in modules.files(place, name):
+        for path in module_files(place, name):
             content = path.read_bytes()
             if path.suffix == ".xz":
                 content = lzma.decompress(content)

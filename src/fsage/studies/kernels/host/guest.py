@@ -15,7 +15,7 @@ from pathlib import Path
 from fsage.api.host import guests
 from fsage.api.model import Failure, Json, in_words
 
-from ..model.modules import places as places_of
+from ..model.programs import module_places
 from . import PLACES, provide
 from .uml import Uml
 
@@ -51,7 +51,7 @@ def answer_to(job: Json) -> Json:
 def main(folder: Path, kernel: Path) -> None:
     """Do all, and halt."""
     GUEST.begin()
-    PLACES.extend(places_of(kernel, os.uname().release))
+    PLACES.extend(module_places(kernel, os.uname().release))
     for job in json.loads((folder / "work.json").read_text(encoding="utf-8")):
         answer = answer_to(job)
         with open(folder / "answers.jsonl", "a", encoding="utf-8") as file:

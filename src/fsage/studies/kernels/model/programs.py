@@ -1,4 +1,8 @@
-"""Which kernels are here: unpacked from packages, installed, or named by a path; and whether each works."""
+"""Which kernels are here: unpacked from packages, installed, or named by a path; and whether each works.
+
+F2FS and BFQ are no part of Debian's kernels, but modules. A guest has no modprobe, so what a module needs is read from
+modules.dep.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from pathlib import Path
 
 from fsage.api.model import Failure, Refusal, filesystems
 
-from . import modules, run
+from . import run
 from .boot import Kernel, boot, check, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
@@ -31,6 +35,10 @@ PRIVATE = (
 HOW = "`fsage kernels --fetch bookworm` unpacks Debian's, without an administrator"
 VIRTUAL = ("UML_TIME_TRAVEL_SUPPORT", "HIGH_RES_TIMERS", "FUSE_FS", "BLK_DEV_LOOP", "MQ_IOSCHED_DEADLINE")
 """What virtual seconds need, built in: a clock that jumps, to the nanosecond, and a disk that is a process."""
+USED = ("f2fs", "bfq")
+BESIDE = {"f2fs": ("crc32_generic",)}
+"""What a module asks for only when it is used: modules.dep does not name it (F2FS: "Cannot load crc32 driver")."""
+INDEX = "modules.dep"
 HOW_VIRTUAL = "`fsage kernels --build linux-source-6.1` makes one in 10 to 30 minutes"
 
 
@@ -182,7 +190,7 @@ def _put(root: Path) -> Kernel:
         raise Failure(f"{PROGRAM} of the package does not name {INTERPRETER[:-1].decode()} as its loader")
     (made / "linux").write_bytes(program.replace(INTERPRETER, OURS.ljust(len(INTERPRETER), b"\0")))
     (made / "linux").chmod(0o755)
-    modules.copy(releases[0], made / "modules")
+    _copy_modules(releases[0], made / "modules")
     place = unpacked() / releases[0].name
     shutil.rmtree(place, ignore_errors=True)
     made.rename(place)
@@ -255,3 +263,33 @@ def why_not(kernel: Kernel, filesystem: str) -> str | None:
     if why_none:
         return f"kernel {kernel.name}: {filesystem}: {why_none}"
     return None
+
+
+def module_places(program: Path, release: str) -> list[Path]:
+    """Where the modules of a kernel may be: beside it, where it was unpacked, and where its package has them."""
+    return [program.parent / "modules", program.parent.parent / "lib/uml/modules" / release]
+
+
+def module_files(place: Path, name: str) -> list[Path]:
+    """The files of a module and of all that it needs, in the order in which they are loaded; none: there is none."""
+    if not (place / INDEX).exists():
+        return []
+    needed = {}
+    for line in (place / INDEX).read_text(encoding="utf-8").splitlines():
+        module, _, others = line.partition(":")
+        needed[Path(module).name.partition(".")[0]] = [*reversed(others.split()), module]
+    if name not in needed:
+        return []
+    return [place / path for module in (*BESIDE.get(name, ()), name) for path in needed.get(module, ())]
+
+
+def _copy_modules(place: Path, to: Path) -> None:
+    """Copy the modules that are used, and the list of what they need."""
+    to.mkdir()
+    for name in USED:
+        for path in module_files(place, name):
+            kept = to / path.relative_to(place)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, kept)
+    if (place / INDEX).exists():
+        shutil.copy2(place / INDEX, to / INDEX)

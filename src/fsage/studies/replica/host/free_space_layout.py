@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fsage.api.host import Quota, Target, caches, one_cpu
+from fsage.api.host import Quota, Target, caches, kernel, one_cpu
 from fsage.api.model import Failure, Json, path_of
 from fsage.layouts import extents, fiemap
 from fsage.layouts.extents import Extents, Head
@@ -89,15 +89,12 @@ class Punched:
         for index in range(self.made):
             path = path_of(self.target.mounts, self.generation, index)
             pieces = sorted(fiemap.extents(path), key=lambda piece: piece.physical)
-            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
-            try:
+            with kernel.opened(path, os.O_WRONLY | os.O_NOFOLLOW) as descriptor:
                 for number, (offset, length) in enumerate(sorted(within(pieces, free))):
                     if number % CHECK_EVERY == 0:
                         self.check_lease()
                     self.quota.punch(descriptor, offset, length)
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         flush(self.target)
 
 

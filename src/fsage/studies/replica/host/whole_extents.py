@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.api.host import Quota, Target, filesystems
+from fsage.api.host import Quota, Target, filesystems, kernel
 from fsage.api.model import BLOCK_BYTES, Failure, path_of
 from fsage.layouts import extents, fiemap
 from fsage.layouts.extents import Extents
@@ -60,7 +60,7 @@ class WholeExtents:
     def lay(self) -> int:
         """Lay it out; the number of files. Raises OSError, Failure."""
         with filesystems.one_cpu(), contextlib.ExitStack() as opened:
-            self.descriptors = [opened.enter_context(_made(self._path(file))) for file in (KEPT, FREED)]
+            self.descriptors = [opened.enter_context(kernel.opened(self._path(file), FRESH)) for file in (KEPT, FREED)]
             for number in itertools.count():
                 if number % CHECK_EVERY == 0:
                     self.check_lease()
@@ -140,12 +140,3 @@ def in_turns(start: int, end: int, free: Extents) -> Iterator[tuple[int, bool]]:
         is_free = begin <= start
         start = min(end, stop if is_free else begin)
         yield start, is_free
-
-
-@contextlib.contextmanager
-def _made(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, FRESH, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

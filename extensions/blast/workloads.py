@@ -38,8 +38,8 @@ from fsage.api.study import (
 from fsage.studies.striping import striped
 from fsage.studies.striping.model import osts_of
 
-from .. import model
-from ..model import Database, Volume, base_of, queries_at
+from . import model
+from .model import Database, Volume, base_of, queries_at
 
 PROGRAMS = ("blastn", "makeblastdb")
 PACKAGE = "ncbi-blast+"

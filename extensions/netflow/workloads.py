@@ -20,7 +20,7 @@ from fsage.api.study import BadOutput, Metrics, Outcome, Unsupported, judge, pla
 from fsage.studies.striping import striped
 from fsage.studies.striping.model import Segment
 
-from ..model import CHECKSUMS, LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
+from .model import CHECKSUMS, LEAST_BYTES, LENGTHS, MOST_MODELS, Assignment, Distribution, PhaseName
 
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
 MEASURED: tuple[PhaseName, ...] = ("index", "models")

@@ -1,1 +1,0 @@
-"""What its cells run."""
