@@ -138,8 +138,8 @@ def read(observation: JsonView) -> Outcome:
     noted = observation["layout"]["notes"].get("database", {})
     if observation["status"] == "done" and "bytes" not in noted:
         return Outcome("failed", "the state has no database: its steps have no `database`")
-    steps = steps_of(observation)
-    queries = next((step.queries for step in steps if isinstance(step, Database)), 0)
+    step = Database.among(steps_of(observation))
+    queries = step.queries if step else 0
     return judge(observation, Params, lambda params: ["search"], partial(_judge, noted, queries))
 
 
@@ -152,7 +152,7 @@ def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[Volum
             f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
             f"install the package {PACKAGE}, release the target and claim it again"
         )
-    step = next((step for step in steps if isinstance(step, Database)), None)
+    step = Database.among(steps)
     if step is None:
         raise ValueError("workload blast needs a state with a database: `recipe: blast`")
     striped.layout(steps, claim)

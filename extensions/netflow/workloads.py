@@ -261,12 +261,12 @@ def checked(result: object) -> Result:
 def together(results: Sequence[Result]) -> Result:
     """Hosts beside each other, on clocks that agree, as one: from the first I/O of all to the last one."""
     began = min(result.began for result in results)
-    summed = {
-        name: sum(getattr(result, name) or 0 for result in results)
-        for name in ("tasks", "shares", "bytes", "records", "checksum", "read_records", "read_checksum")
-        if getattr(results[0], name) is not None
-    }
-    summed |= {name: summed[name] % CHECKSUMS for name in ("checksum", "read_checksum") if name in summed}
+    summed: dict[str, int] = {}
+    for name in ("tasks", "shares", "bytes", "records", "checksum", "read_records", "read_checksum"):
+        if getattr(results[0], name) is not None:
+            summed[name] = sum(getattr(result, name) or 0 for result in results)
+    for name in summed.keys() & {"checksum", "read_checksum"}:
+        summed[name] %= CHECKSUMS
     return results[0].model_copy(
         update={
             **summed,

@@ -76,6 +76,9 @@ def run(assignment: Assignment, told: Told) -> dict[str, object]:
             task.process.kill()
             task.process.join()
     first_s = min(result["first_s"] for result in results)
+    sums = {key: sum(result[key] for result in results) for key in (*SUMS, *CHECKSUM) if key in results[0]}
+    for key in sums.keys() & set(CHECKSUM):
+        sums[key] %= CHECKSUMS
     return {
         "phase": assignment.phase,
         "distribution": assignment.distribution,
@@ -83,8 +86,7 @@ def run(assignment: Assignment, told: Told) -> dict[str, object]:
         "least_shares": min(result["shares"] for result in results),
         "began": time.time() - (time.monotonic() - first_s),
         "seconds": max(result["last_s"] for result in results) - first_s,
-        **{key: sum(result[key] for result in results) for key in SUMS if key in results[0]},
-        **{key: sum(result[key] for result in results) % CHECKSUMS for key in CHECKSUM if key in results[0]},
+        **sums,
     }
 
 

@@ -66,7 +66,8 @@ class Generate(Work):
             self.moved_bytes += length
 
     def end(self, number: int) -> dict[str, object]:
-        (self.records, self.checksum), (records, checksum) = self.maker.entries, self.maker.read
+        self.records, self.checksum = self.maker.entries
+        records, checksum = self.maker.read
         return {**super().end(number), "read_records": records, "read_checksum": checksum % CHECKSUMS}
 
 

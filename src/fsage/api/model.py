@@ -2,7 +2,8 @@
 
 Steps of a state:
 
-- `Step`: the base of a kind of step, a frozen dataclass; its fields stand in the request, its methods say what they do;
+- `Step`: the base of a kind of step, a frozen dataclass. Its fields stand in the request, its methods say what they do,
+  and `among` finds the first of its kind among a state's steps;
 - `Files`: (generation, index) -> size of each file that must be there; `expect` changes it;
 - `Achieved`: what a generation of files has of the capacity; `achieve` changes it;
 - `Shard`: which of a step's files are this host's;

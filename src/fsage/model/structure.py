@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, TypeVar
 
 from fsage.base import Json, typed
 from fsage.base.message import Unacceptable, shown
 from fsage.base.typed import read_block, to_json
 from fsage.model import plugins
+
+S = TypeVar("S", bound="Step")
 
 Files = dict[tuple[int, int], "int | None"]
 """(generation, index) -> bytes of a file that must be there; None: of any size."""
@@ -86,6 +88,14 @@ class Step(ABC):
             if value is not None or field.default is not None:
                 written[field.name] = to_json(value)
         return written
+
+    @classmethod
+    def among(cls: type[S], steps: Iterable[Step]) -> S | None:
+        """The first step of this kind, among those of a state; None where it has none."""
+        for step in steps:
+            if isinstance(step, cls):
+                return step
+        return None
 
     @classmethod
     def from_json(cls, value: object, where: str) -> Step:

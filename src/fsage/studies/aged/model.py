@@ -16,10 +16,11 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from fsage.api.model import BLOCK_BYTES, MIB, Achieved, Json, Step
 
+T = TypeVar("T")
 KIB = 1024
 Way = Literal["churn", "logs", "packages"]
 LARGEST_BYTES = 64 * MIB
@@ -68,9 +69,7 @@ def churn(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterator[
     while written < written_bytes:
         size = _lognormal(draw, 256 * KIB, 2.0, min(LARGEST_BYTES, full_bytes // 8))
         while files and in_use + blocks_bytes(size) > full_bytes:
-            at = draw.randrange(len(files))
-            files[at], gone = files[-1], files[at]
-            files.pop()
+            gone = _any_of(files, draw)
             in_use -= blocks_bytes(gone.size)
             yield Change(gone.folder, gone.name, None)
         made = Kept(f"churn{count % FOLDERS:03d}", f"{count:08d}", size)
@@ -129,9 +128,7 @@ def packages(full_bytes: int, written_bytes: int, draw: random.Random) -> Iterat
             sizes.append(size)
             wanted += blocks_bytes(size)
         while trees and in_use + wanted > full_bytes:
-            at = draw.randrange(len(trees))
-            trees[at], gone = trees[-1], trees[at]
-            trees.pop()
+            gone = _any_of(trees, draw)
             in_use -= sum(blocks_bytes(file.size) for file in gone)
             yield from (Change(file.folder, file.name, None) for file in gone)
         tree = [Kept(folder, f"{number:05d}", size) for number, size in enumerate(sizes)]
@@ -157,6 +154,15 @@ def left(way: Way, full_bytes: int, written_bytes: int, seed: int) -> dict[tuple
         else:
             sizes[change.folder, change.name] = sizes.get((change.folder, change.name), 0) + change.size
     return sizes
+
+
+def _any_of(kept: list[T], draw: random.Random) -> T:
+    """Take one out of a list; the last one then has its place."""
+    at = draw.randrange(len(kept))
+    gone = kept[at]
+    kept[at] = kept[-1]
+    kept.pop()
+    return gone
 
 
 def _log(draw: random.Random, log: int, number: int, most: int) -> Kept:

@@ -80,17 +80,18 @@ def name_of(image: str) -> str:
 
 def expand(states: States) -> list[State]:
     """Return the states: of each way and image the original, its replica, and its free space in one run."""
-    aged: dict[str, Step] = {
-        way: Age(1, way, states.fullness_percent, states.written_percent, states.seed) for way in states.ways
-    }
-    restored: dict[str, Step] = {name_of(image): Restore(1, image) for image in states.images}
-    return [state for name, age in {**aged, **restored}.items() for state in _of(name, age)]
-
-
-def _of(way: str, age: Step) -> list[State]:
+    originals: dict[str, Step] = {}
+    for way in states.ways:
+        originals[way] = Age(1, way, states.fullness_percent, states.written_percent, states.seed)
+    for image in states.images:
+        originals[name_of(image)] = Restore(1, image)
     copy = KeepFreeSpace(2, joined=False)
-    parts = {ORIGINAL: (age,), COPIED: (age, copy), JOINED: (age, copy, KeepFreeSpace(3, joined=True))}
-    return [_state(way, holes, steps) for holes, steps in parts.items()]
+    made = []
+    for name, original in originals.items():
+        made.append(_state(name, ORIGINAL, (original,)))
+        made.append(_state(name, COPIED, (original, copy)))
+        made.append(_state(name, JOINED, (original, copy, KeepFreeSpace(3, joined=True))))
+    return made
 
 
 def _state(way: str, holes: str, steps: tuple[Step, ...]) -> State:

@@ -119,8 +119,9 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         )
         program = "fsage.studies.allocator.host"
         phase = tools.program_phase(operation, program, assignment, reads=not Device.of_claim(claim).in_guests)
-        last = operation == params.operations[-1]
-        reset = "kept" if before and last else "cold" if before else params.cache
+        reset: Literal["cold", "warm", "kept"] = params.cache
+        if before:
+            reset = "kept" if operation == params.operations[-1] else "cold"
         phases.append({**phase, "as_root": True, "allocator": reset})
     phases.append({"name": AFTER, "argv": ["true"], "reads": True, "allocator": "cold"})
     if params.options:

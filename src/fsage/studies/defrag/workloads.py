@@ -87,8 +87,7 @@ def read(observation: JsonView) -> Outcome:
     latency, of several reads the median; or why not.
     """
     layout = observation["layout"]
-    steps = steps_of(observation)
-    step = next((step for step in steps if isinstance(step, FragmentedFile)), None)
+    step = FragmentedFile.among(steps_of(observation))
     if step is None:
         return Outcome("failed", "the state has no fragmented file to read: its steps have no `fragmented_file`")
     whole = step.file_bytes(layout["capacity_bytes"])

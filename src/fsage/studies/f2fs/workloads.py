@@ -7,6 +7,7 @@ past the cache, and end where the first file does. Nothing is timed: rates are c
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -81,9 +82,11 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
     if groups.keys() != PATTERNS[params.pattern].keys():
         raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(groups) or 'none'}")
     task: Json = json.loads(phase["files"][TASK])
-    moved = (sum(group[key] for group in groups.values()) for key in ("bytes", "requests", "far_jumps"))
+    moved: Counter[str] = Counter()
+    for group in groups.values():
+        moved.update(group)
     try:
-        charged_s = Device.of(task["device"]).takes_s(*moved)
+        charged_s = Device.of(task["device"]).takes_s(moved["bytes"], moved["requests"], moved["far_jumps"])
     except ValueError as why:
         raise BadOutput(str(why)) from why
     metrics: Metrics = {"most_request_kib": said["most_bytes"] / KIB}

@@ -62,9 +62,14 @@ def verify_populate(step: Populate, target: Target) -> None:
 
 def batches(indices: range, stores: int, at_once: int) -> Iterator[list[int]]:
     """Cut a shard's files into those that grow at once: `at_once` on each store, of which file i is on i mod stores."""
-    on = [[index for index in indices if index % stores == store] for store in range(stores)]
+    on: list[list[int]] = [[] for _ in range(stores)]
+    for index in indices:
+        on[index % stores].append(index)
     for first in range(0, max(map(len, on)), at_once):
-        yield sorted(index for of_store in on for index in of_store[first : first + at_once])
+        batch: list[int] = []
+        for of_store in on:
+            batch += of_store[first : first + at_once]
+        yield sorted(batch)
 
 
 def fragment(step: Fragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:

@@ -179,10 +179,15 @@ def expand(states: States) -> list[State]:
     if len(fillers) > 1:
         made = _against_equally_full(made)
     # As written, but the states of one population together.
-    first = {state.population: place for place, state in reversed(list(enumerate(made)))}
-    return sorted(
-        made, key=lambda state: (first[state.population], state.axes["notation"].generations[-1].fragmentation_percent)
-    )
+    order: dict[str, int] = {}
+    for state in made:
+        order.setdefault(state.population, len(order))
+
+    def place(state: State) -> tuple[int, int]:
+        last = state.axes["notation"].generations[-1]
+        return order[state.population], last.fragmentation_percent
+
+    return sorted(made, key=place)
 
 
 def _state(structure: PaF, states: States, number: int, filler: Filler, swept: bool) -> State:
@@ -246,12 +251,11 @@ def _against_equally_full(made: list[State]) -> list[State]:
         for state in made
         if state.axes.get("fragmentation") == 0
     }
-    pairs = []
-    for state in made:
+    for number, state in enumerate(made):
         equal = whole.get((state.nominal["fullness_percent"], str(state.nominal["axes"])))
-        named = equal is not None and equal != state.name
-        pairs.append(state._replace(nominal={**state.nominal, "reference": equal}) if named else state)
-    return pairs
+        if equal not in (None, state.name):
+            made[number] = state._replace(nominal={**state.nominal, "reference": equal})
+    return made
 
 
 def built(steps: Sequence[Step], capacity_bytes: int) -> str:

@@ -214,15 +214,17 @@ def amount_line(plan: Plan) -> list[str]:
 
 def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
     """Variants of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
-    asked: list[tuple[str, str, Callable[[Free, float, int], Free], float]] = [
-        *(("at", "--at", filled, percent) for percent in what_if.at),
-        *(("deleted", "--delete", deleted, percent) for percent in what_if.deleted),
+    changes: list[tuple[str, str, Callable[[Free, float, int], Free], Sequence[float]]] = [
+        ("at", "--at", filled, what_if.at),
+        ("deleted", "--delete", deleted, what_if.deleted),
     ]
-    for word, option, change, percent in asked:
-        try:
-            yield _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken), change(free_space, percent, SEED)
-        except ValueError as error:
-            raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
+    for word, option, change, percents in changes:
+        for percent in percents:
+            variant = _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken)
+            try:
+                yield variant, change(free_space, percent, SEED)
+            except ValueError as error:
+                raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
 
 
 def refuse_target(source: str, claim: Claim | None) -> None:
@@ -238,11 +240,10 @@ def refuse_target(source: str, claim: Claim | None) -> None:
             raise ValueError(
                 f"whether {source} is on the target is not known: {in_words(error)}: nothing was touched"
             ) from None
-        inside = any(
-            place.is_mount() and place.stat().st_dev in (source_stat.st_dev, source_stat.st_rdev) for place in own
-        )
-        if inside or any(place.exists() and os.path.samestat(alias, place.stat()) for place in own for alias in same):
-            raise ValueError(f"{source} is on the target itself, which is emptied to measure: nothing was touched")
+        for place in own:
+            is_same = place.exists() and any(os.path.samestat(alias, place.stat()) for alias in same)
+            if is_same or (place.is_mount() and place.stat().st_dev in (source_stat.st_dev, source_stat.st_rdev)):
+                raise ValueError(f"{source} is on the target itself, which is emptied to measure: nothing was touched")
 
 
 def _behind(device: int) -> list[Path]:
@@ -256,10 +257,14 @@ def _behind(device: int) -> list[Path]:
 def _name_of(source: str, taken: Sequence[str]) -> str:
     """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
-    name = name if name and name != EMPTY else "layout"
-    return next(
-        free_name for free_name in (name, *(f"{name}_{number}" for number in range(2, 200))) if free_name not in taken
-    )
+    if name in ("", EMPTY):
+        name = "layout"
+    numbered = name
+    number = 1
+    while numbered in taken:
+        number += 1
+        numbered = f"{name}_{number}"
+    return numbered
 
 
 def _free_blocks(source: str) -> int | None:

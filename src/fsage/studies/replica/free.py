@@ -114,23 +114,15 @@ class Windows:
         self.free_bytes = self._free_of_groups.reshape(self.count, self.of_groups).sum(axis=1)
         strata = np.array([bucket(self.bytes, int(size)) for size in self.free_bytes])
         self.members = [np.flatnonzero(strata == stratum) for stratum in range(len(BUCKETS))]
-        self._whole_by_size, self._whole_by_share = self.by_size.sum(axis=0), self.by_share.sum(axis=0)
+        self._whole_by_size = self.by_size.sum(axis=0)
+        self._whole_by_share = self.by_share.sum(axis=0)
 
     def _add(self, places: Counts) -> None:
         """Count free extents, each cut where a window or a group ends."""
-        for starts, ends, count, add in (
-            (*_cut(places, self.bytes), self.count, self._by_size),
-            (*_cut(places, self.group_bytes), len(self._free_of_groups), self._by_group),
-        ):
-            of = starts // (self.bytes if add == self._by_size else self.group_bytes)
-            whole = of < count
-            add(of[whole], (ends - starts)[whole])
-
-    def _by_size(self, windows: Counts, lengths: Counts) -> None:
-        np.add.at(self.by_size, (windows, np.frexp(lengths)[1] - 1), lengths)
-
-    def _by_group(self, groups: Counts, lengths: Counts) -> None:
-        np.add.at(self._free_of_groups, groups, lengths)
+        starts, lengths = _cut(places, self.bytes, self.count)
+        np.add.at(self.by_size, (starts // self.bytes, np.frexp(lengths)[1] - 1), lengths)
+        starts, lengths = _cut(places, self.group_bytes, len(self._free_of_groups))
+        np.add.at(self._free_of_groups, starts // self.group_bytes, lengths)
 
     def drawn(self, number: int, seed: list[int]) -> Counts:
         """So many windows, from each stratum in proportion, in their order."""
@@ -207,15 +199,18 @@ class Windows:
         }
 
 
-def _cut(places: Counts, size: int) -> tuple[Counts, Counts]:
-    """Starts and ends of extents, cut at the multiples of `size`."""
+def _cut(places: Counts, size: int, count: int) -> tuple[Counts, Counts]:
+    """Starts and lengths of extents, cut at the multiples of `size`, of which there are `count`."""
     starts = places[:, 0].astype(np.int64)
     ends = places[:, 1].astype(np.int64)
     pieces = (ends - 1) // size - starts // size + 1
     which = np.repeat(np.arange(len(places)), pieces)
     number = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     edges = (starts // size)[which] * size + number * size
-    return np.maximum(edges, starts[which]), np.minimum(edges + size, ends[which])
+    cut = np.maximum(edges, starts[which])
+    lengths = np.minimum(edges + size, ends[which]) - cut
+    inside = cut // size < count
+    return cut[inside], lengths[inside]
 
 
 def _distance(values: npt.NDArray[Any], whole: Counts, part: Counts) -> float:

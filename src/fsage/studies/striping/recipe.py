@@ -74,15 +74,13 @@ class Patterns(Strict):
 
     def named(self) -> dict[str, Pattern]:
         """Every pattern by its name."""
-        by_name = {}
+        by_name: dict[str, Pattern] = {}
         for pattern_set in self.sets:
-            made = {
-                name: segments(written, pattern_set.file_size, self.types)
-                for name, written in pattern_set.patterns.items()
-            }
-            by_name.update(
-                {name: Pattern(pattern_set.file_size, segs, most_stripes(made.values())) for name, segs in made.items()}
-            )
+            size = pattern_set.file_size
+            made = {name: segments(written, size, self.types) for name, written in pattern_set.patterns.items()}
+            largest = most_stripes(made.values())
+            for name, found in made.items():
+                by_name[name] = Pattern(size, found, largest)
         return by_name
 
     def set_of(self, name: str) -> int | None:

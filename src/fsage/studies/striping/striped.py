@@ -67,14 +67,10 @@ def _own_read_mib_s(claim: Claim) -> float:
 
 
 def _eviction_file(steps: Sequence[Step]) -> float | str | None:
-    step = _stripe(steps)
+    step = Stripe.among(steps)
     if step:
         return step.eviction_file
     return None
-
-
-def _stripe(steps: Sequence[Step]) -> Stripe | None:
-    return next((step for step in steps if isinstance(step, Stripe)), None)
 
 
 def clients(nodes: int | None, claim: Claim) -> list[str]:
@@ -94,7 +90,7 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[Segment]:
 
     `Unsupported` where the target cannot have it, `ValueError` if the state has none.
     """
-    step = _stripe(steps)
+    step = Stripe.among(steps)
     if step is None:
         raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
     kind = kinds.kind_of(claim)
@@ -121,7 +117,7 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[Segment], list[str
     if not kinds.kind_of(claim).has_osts:
         count = segments[-1].first + segments[-1].stripes
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(count)]
-    step = _stripe(steps)
+    step = Stripe.among(steps)
     assert step  # or it had no segments
     components, paths = on_lustre(segments, step.realisation)
     return components, [f"{places[0]}/{path}" for path in paths]

@@ -35,7 +35,7 @@ class Params(weighted.Params):
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase; `ValueError` where the state has no database."""
-    made = next((step for step in steps if isinstance(step, Sqlite)), None)
+    made = Sqlite.among(steps)
     if made is None:
         raise ValueError("an SQLite query needs a state with a database: `sqlite: true` with `recipe: iocontrol`")
     groups: list[Json] = []
@@ -62,7 +62,10 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
 def rates(params: Params) -> list[str]:
     """What each group read, and how many rows a second the database answered."""
     names = PATTERNS[params.pattern]
-    return [*(f"group{name}_bw_mib_s" for name in names), *(["query_rows_per_s"] if DATABASE in names else [])]
+    measured = [f"group{name}_bw_mib_s" for name in names]
+    if DATABASE in names:
+        measured.append("query_rows_per_s")
+    return measured
 
 
 def read(observation: JsonView) -> Outcome:

@@ -71,7 +71,7 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
 
 def _hot(params: Params, steps: Sequence[Step]) -> list[str]:
     """fio's words for the ranges that are hot."""
-    made = next((step for step in steps if isinstance(step, ContendedFiles)), None)
+    made = ContendedFiles.among(steps)
     if made is None or made.hot_bytes is None or made.every_bytes is None:
         raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
     hot = made.hot_bytes

@@ -63,11 +63,9 @@ def claim(asked: guests.Question, check: bool) -> Json:
     if check:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
     with folder(roomy(STATE_BYTES)) as place, asked.held():
-        (place / "empty").touch()
-        os.truncate(place / "empty", int(asked.spec["size_gib"] * GIB))
-        virtual = is_virtual(asked.spec)
+        empty = boot.disk(place / "empty", int(asked.spec["size_gib"] * GIB))
         job = _job(asked, ["claim"], None)
-        ended = boot.boot(builder, [job], [str(place / "empty")], limit_s=boot.LONGEST_S, virtual=virtual)
+        ended = boot.boot(builder, [job], [empty], limit_s=boot.LONGEST_S, virtual=is_virtual(asked.spec))
         claimed: Json = _told(ended)["answer"]
         asked.save(claimed["claim"])
     return claimed
@@ -84,7 +82,8 @@ def tune(asked: guests.Question, check: bool) -> Json:
 def scrub(asked: guests.Question, check: bool) -> Json:
     """Have the image of the state: it is made, where it is not kept."""
     with asked.held():
-        name, before = asked.spec["name"], {path.name for path in images.place().glob("*.img")}
+        name = asked.spec["name"]
+        before = {path.name for path in images.place().glob("*.img")}
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
         asked.doing("making an image")
@@ -145,10 +144,9 @@ def _told(ended: Ended, number: int = 0) -> Json:
 def counted(job: Json) -> Iterator[Json]:
     """Have a guest count, on an empty file system of its own. Raises Refusal, Failure."""
     with folder(roomy(STATE_BYTES)) as place:
-        (place / "empty").touch()
-        os.truncate(place / "empty", job["device_bytes"])
+        empty = boot.disk(place / "empty", job["device_bytes"])
         work = {"do": "count", "disk": 0, "job": job}
-        ended = boot.boot(programs.some(job["kernel"]), [work], [str(place / "empty")], limit_s=boot.LONGEST_S)
+        ended = boot.boot(programs.some(job["kernel"]), [work], [empty], limit_s=boot.LONGEST_S)
     yield from _told(ended)["rows"]
 
 

@@ -223,6 +223,13 @@ def package() -> Path:
     return place
 
 
+def disk(path: Path, size_bytes: int) -> str:
+    """Make an empty disk for a guest, a file without blocks; its path."""
+    with open(path, "xb") as file:
+        file.truncate(size_bytes)
+    return str(path)
+
+
 def end_all() -> None:
     """End all guests of this process; whoever waits for them continues."""
     for keeper in list(KEEPERS):

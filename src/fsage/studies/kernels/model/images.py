@@ -22,7 +22,7 @@ from pathlib import Path
 from fsage.api.model import Failure, Json, Refusal, filesystems
 
 from . import run
-from .boot import kept
+from .boot import disk, kept
 
 GIB = 1 << 30
 USUAL_GIB = "8"
@@ -62,8 +62,7 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{uuid.uuid4().hex[:8]}.part")
     try:
-        with open(part, "xb") as file:
-            file.truncate(size_bytes)
+        disk(part, size_bytes)
         facts = {**how, **make(part)}
         with contextlib.suppress(Failure):  # it is larger then, and not wrong
             run(["fallocate", "--dig-holes", str(part)])

@@ -17,7 +17,7 @@ from pathlib import Path
 from fsage.api.model import Failure, Refusal, filesystems
 
 from . import run
-from .boot import Kernel, boot, check, folder
+from .boot import Kernel, boot, check, disk, folder
 
 PACKAGES = ("user-mode-linux", "libc6")
 PROGRAM = "linux.uml"
@@ -153,26 +153,37 @@ def fetch(release: str) -> Kernel:
     unpacked().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=unpacked(), prefix=".") as name:
         place = Path(name)
-        for part in ("lists/partial", "packages", "root"):
-            (place / part).mkdir(parents=True)
         if KEYRING.exists():
             signed = f"[signed-by={KEYRING}] "
         else:
             signed = ""
         (place / "sources.list").write_text(f"deb {signed}{_mirror()} {release} main\n", encoding="utf-8")
-        options = {
-            "Dir::Etc::sourcelist": place / "sources.list",
-            "Dir::Etc::sourceparts": "-",
-            "Dir::State::lists": place / "lists",
-            "Dir::State::status": "/dev/null",  # or apt wants the version that is installed
-        }
-        options_of_apt = [*(f"{key}={value}" for key, value in options.items()), *PRIVATE]
-        apt = ["apt-get", "-qq", *(word for option in options_of_apt for word in ("-o", option))]
-        run([*apt, "update"], place)
+        apt = _apt(
+            place,
+            f"Dir::Etc::sourcelist={place}/sources.list",
+            "Dir::Etc::sourceparts=-",
+            "Dir::State::status=/dev/null",  # or apt wants the version that is installed
+        )
         run([*apt, "download", *PACKAGES], place / "packages")
-        for package in sorted((place / "packages").glob("*.deb")):
-            run(["dpkg-deb", "--extract", str(package), str(place / "root")], place)
+        _extract(place / "packages", place / "root")
         return _put(place / "root")
+
+
+def _apt(place: Path, *options: str) -> list[str]:
+    """The words that start apt with these options, whose lists and packages are below a folder; the lists are read."""
+    for part in ("lists/partial", "packages/partial"):
+        (place / part).mkdir(parents=True)
+    apt = ["apt-get", "-qq"]
+    for option in (f"Dir::State::Lists={place}/lists", *options, *PRIVATE):
+        apt += ["-o", option]
+    run([*apt, "update"], place)
+    return apt
+
+
+def _extract(packages: Path, to: Path) -> None:
+    """Unpack all packages of a folder."""
+    for package in sorted(packages.glob("*.deb")):
+        run(["dpkg-deb", "--extract", str(package), str(to)], packages)
 
 
 def _put(root: Path) -> Kernel:
@@ -207,14 +218,9 @@ def fetch_mkfs() -> list[str]:
     for system in lacking:
         place = unpacked().parent / system.package
         shutil.rmtree(place, ignore_errors=True)
-        for part in ("lists/partial", "packages/partial"):
-            (place / part).mkdir(parents=True)
-        options = [f"Dir::State::Lists={place}/lists", f"Dir::Cache::Archives={place}/packages", *PRIVATE]
-        apt = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
-        run([*apt, "update"], place)
+        apt = _apt(place, f"Dir::Cache::Archives={place}/packages")
         run([*apt, "install", "-y", "--no-install-recommends", "--download-only", "--reinstall", system.package], place)
-        for package in sorted((place / "packages").glob("*.deb")):
-            run(["dpkg-deb", "--extract", str(package), str(place)], place)
+        _extract(place / "packages", place)
         [program] = place.glob(f"**/sbin/mkfs.{system.name}")
         libraries = ":".join(sorted({str(path.parent) for path in place.glob("**/*.so*")}))
         launcher = unpacked().parent / program.name
@@ -240,11 +246,7 @@ def attempt(kernel: Kernel, names: tuple[str, ...] = ()) -> tuple[str, dict[str,
     """
     names = names or tuple(filesystems.names(guests=True))
     with folder() as place:
-        disks = []
-        for name in names:
-            (place / name).touch()
-            os.truncate(place / name, TRIAL_BYTES)
-            disks.append(str(place / name))
+        disks = [disk(place / name, TRIAL_BYTES) for name in names]
         work = [{"do": "try", "filesystem": name, "disk": number} for number, name in enumerate(names)]
         ended = boot(kernel, work, disks)
     if ended.why:
