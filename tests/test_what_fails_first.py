@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fsage.host.structure import files
-from fsage.host.system import caches
+from fsage.host.system import caches, kernel
 from fsage.layouts import fiemap
 from fsage.report.parts import Data
 from fsage.studies.limits import host
@@ -56,7 +55,7 @@ def taken(path: Path, size: int, least: int, pieces: int | None = None) -> None:
         while size >= least:
             before = len(fiemap.extents(path))
             try:
-                files.allocate(file.fileno(), 0, end, size)
+                kernel.allocate(file.fileno(), 0, end, size)
             except OSError:
                 size //= 2
                 continue
@@ -82,7 +81,7 @@ def test_an_xfs_that_is_half_full_and_has_no_inode(made, hole_blocks, sparse, ha
     size, hole, apart = (point / "all").stat().st_size, hole_blocks * BLOCK, 2 * hole_blocks * BLOCK
     with open(point / "all", "r+b") as file:
         for at in range(0, size - apart, apart):
-            files.allocate(file.fileno(), PUNCH, at, hole)
+            kernel.allocate(file.fileno(), PUNCH, at, hole)
     caches.flush(point)
     taken(point / "run", MIB, least=2 * hole, pieces=1)  # where XFS keeps its reserve, one run is free
     seen = host.look(point, 0)
@@ -100,7 +99,7 @@ def test_a_small_xfs_refuses_files_with_278_blocks_left(made):
             except OSError:
                 break
             if number > 60:  # one chunk of inodes
-                files.allocate(file.fileno(), 0, (number - 61) * 4 * BLOCK, 4 * BLOCK)
+                kernel.allocate(file.fileno(), 0, (number - 61) * 4 * BLOCK, 4 * BLOCK)
     seen = host.look(point, 0)
     assert 100 << 10 < seen["free_bytes"] < 300 << 10 and 97 < seen["full_percent"] < 99
     assert seen["had"]["inode"] == "ENOSPC" and seen["had"]["piece_2m"] == "ENOSPC"
