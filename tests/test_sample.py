@@ -11,8 +11,7 @@ from states import bring, populate
 from test_measure import asked, cell, observed
 
 from fsage.host.cells import measure
-from fsage.host.states.inspection import LOOKS, SIZE, Sample, seen
-from fsage.host.states.structure_check import StructureCheck
+from fsage.host.states.structure_check import LOOKS, SIZE, Sample, StructureCheck, seen
 from fsage.host.structure import fillers
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target

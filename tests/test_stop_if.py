@@ -22,7 +22,7 @@ from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.device import seek
-from fsage.host.instruments import instrument, neighbours
+from fsage.host.instruments import instrument, neighbours, probe
 from fsage.host.instruments import limits as of_site
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
@@ -418,4 +418,4 @@ def test_a_server_that_has_too_much_to_do_ends_what_runs(
 def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
     given: Any = complete({**ON_LUSTRE, "stop_if": {"server_ms": 5}})["stop_if"]
     with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
-        neighbours.Busy(Site(load(1)), given)
+        probe.Busy(Site(load(1)), given)

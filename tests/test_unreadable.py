@@ -25,7 +25,7 @@ from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.instruments import signs
 from fsage.host.stores import copies
 from fsage.host.system import files, kernel_log
-from fsage.host.verbs import held
+from fsage.host.verbs import checks
 from fsage.plan.target import inventories_in
 from fsage.report import page
 from fsage.studies.replica import age
@@ -118,7 +118,7 @@ def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> Non
     (home / "mine").mkdir(parents=True)
     for name, image in (("mine", closed / "secret/file"), ("gone", closed / "gone/file")):
         files.write_json(home / name / "images.json", {"images": [{"image": str(image)}]})
-    words = {target.name: target.what for target in held.held([home], [])}
+    words = {target.name: target.what for target in checks.held([home], [])}
     assert words == {
         "mine": f"made, not claimed, 0.0 GiB in {closed}/secret",
         "gone": f"made, not claimed, 0.0 GiB in {closed}/gone",
@@ -127,7 +127,7 @@ def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> Non
     os.chown(home / "mine", NOBODY, NOBODY)
     os.chown(home / "mine/images.json", NOBODY, NOBODY)
     with ordinary_user():
-        words = {target.name: target.what for target in held.held([home], [])}
+        words = {target.name: target.what for target in checks.held([home], [])}
     assert words["mine"] == (
         f"made, not claimed, images whose size cannot be read (Permission denied) in {closed}/secret"
     )

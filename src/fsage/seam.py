@@ -52,9 +52,9 @@ def fio() -> str:
 
 def held(homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:
     """The targets that this machine notes in these homes, and declared ones that have a mark without a note."""
-    from fsage.host.verbs import held
+    from fsage.host.verbs import checks
 
-    return held.held(homes, declared)
+    return checks.held(homes, declared)
 
 
 def why_no_loops() -> list[Obstacle]:

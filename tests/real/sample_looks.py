@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fsage.host.states.inspection import SIZE, Sample, seen
+from fsage.host.states.structure_check import SIZE, Sample, seen
 
 BLOCK = 4096
 LOOKS = 8

@@ -10,7 +10,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import LustreProject, run_there, ssh
 
-from fsage.host.states.inspection import SIZE
+from fsage.host.states.structure_check import SIZE
 
 pytestmark = real.MARKS
 SMALL = {

@@ -39,7 +39,7 @@ LOOKS = """
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from fsage.host.instruments import neighbours
+from fsage.host.instruments import probe
 from fsage.host.lustre import lctl, stripes
 
 def reads():
@@ -50,7 +50,7 @@ def main(folder):
     folder = Path(folder)
     (folder / ".fsage").mkdir(parents=True, mode=0o700)
     osts = SimpleNamespace(spread_files=lambda place: stripes.one_on_each(place, range(6)))
-    looks = neighbours.Looks(SimpleNamespace(mounts=[folder], osts=osts))
+    looks = probe.Looks(SimpleNamespace(mounts=[folder], osts=osts))
     looks.once(lambda: None)
     time.sleep(6)
     before = reads()

@@ -46,8 +46,7 @@ from fsage.host.instruments.eviction import make_files as make_eviction_files
 from fsage.host.instruments.instrument import Instrument
 from fsage.host.states.inspection import format_again
 from fsage.host.stores import filesystems
-from fsage.host.stores.filesystem import FileSystem, Mover
-from fsage.host.stores.filesystems import one_cpu
+from fsage.host.stores.filesystems import FileSystem, Mover, one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, kernel

@@ -8,26 +8,18 @@ cell to the next, also of another command of the same run. This process reads th
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import os
-import select
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import ClassVar, cast
 
-from fsage.base import Failure, Json, JsonView, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
-from fsage.host.instruments.looks import FILE_BYTES
+from fsage.host.instruments.probe import HUNG_S, SERVERS, Busy, Looks, busy_there
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.system import commands, files, places
-from fsage.host.system.library import BOOT, packed, sent
-from fsage.host.targets import claims, directories, kinds
+from fsage.host.system import commands, files
+from fsage.host.targets import claims
 from fsage.host.targets.kinds import Servers
-from fsage.host.targets.target import OtherHost, Target
 from fsage.model.claim import utc_now
 from fsage.model.declaration import EVERY_S, StopIf, probe_limits
 from fsage.model.request import Cell, Phase
@@ -37,146 +29,7 @@ QUIET_EVERY_S = 0.1
 LAST = 20
 MOST_ABOVE = 2
 """How many of the LAST looks may be above a limit: a tenth, as a tenth of the quiet ones is above what is usual."""
-HUNG_S = 15.0
-"""Seconds after which a look without an answer is said to have none."""
 TOLD_EVERY_S = 1.0
-SERVERS = {"server_load": "the load of a server was", "server_ms": "in ms, a request of an OST took"}
-"""The counters of servers that can be limited, in words."""
-
-
-class Busy:
-    """What servers have to do, by the counters that are limited. Raises Failure where there are none."""
-
-    def __init__(self, servers: Servers, stop_if: JsonView) -> None:
-        self.servers = servers
-        self.limits: dict[str, float] = {name: limit for name in SERVERS if (limit := stop_if[name]) is not None}
-        self.counted: dict[str, list[int]] = {}
-        if self.limits and not self._ask():
-            name = next(iter(self.limits))
-            raise Failure(f"stop_if.{name}: the inventory names no servers; name them, or set it to null")
-        if "server_ms" in self.limits and not self.counted:
-            raise Failure("stop_if.server_ms: no server has counters of OSTs (obdfilter.*.stats); set it to null")
-        self.asked = time.monotonic()
-
-    def begin(self) -> None:
-        """Count from now on."""
-        self._ask()
-
-    def take(self) -> Json:
-        """Ask now. The time of a request is that of the slowest OST since the question before, 0 where it had none."""
-        before = self.counted
-        loads = self._ask()
-        since = [(now[0] - then[0], now[1] - then[1]) for ost, now in self.counted.items() if (then := before.get(ost))]
-        means_ms = [time_us / count / 1000 for count, time_us in since if count > 0]
-        seen = {"server_load": max(loads, default=0.0), "server_ms": max(means_ms, default=0.0)}
-        return {name: round(seen[name], 3) for name in self.limits}
-
-    def _ask(self) -> list[float]:
-        """The load of each server; what their OSTs have counted is in `counted`."""
-        self.asked = time.monotonic()
-        answers = self.servers.ask_servers(do="busy", osts="server_ms" in self.limits).values() if self.limits else ()
-        self.counted = {ost: counts for answer in answers for ost, counts in answer["requests"].items()}
-        return [answer["load"] for answer in answers]
-
-
-class Looks:
-    """The process that looks. Raises Failure where it cannot."""
-
-    def __init__(self, target: Target) -> None:
-        folder = target.mounts[0] / ".fsage" / directories.PROBE
-        self.folder = folder
-        try:
-            paths = {name: str(path) for name, path in self._files(target).items()}
-            code = BOOT + "from fsage.host.instruments import looks; looks.main()"
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Failure(f"stop_if: the probe {folder}: {error.strerror}") from error
-        assert self.process.stdout
-        self.stdout = self.process.stdout
-        self.unread = b""
-        self.answered = time.monotonic()
-        self.heard: dict[bool, list[Json]] = {True: [], False: []}  # looks, by whether they were beside some work
-        self._give(sent(packed()) + json.dumps({"folder": str(folder), "files": paths}).encode() + b"\n")
-
-    def _files(self, target: Target) -> dict[str, Path]:
-        """The files that are looked at, made where they are missing."""
-        with places.opened(target.mounts[0]) as store, places.inside(store, ".fsage", self.folder.parent) as above:
-            places.make_in(above, self.folder)
-        paths = target.osts.spread_files(self.folder)
-        for path in paths.values():
-            if not path.exists() or path.stat().st_size != FILE_BYTES:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-                with open(os.open(path, flags, places.PRIVATE_FILE), "wb") as file:
-                    file.write(os.urandom(FILE_BYTES))
-                    os.fsync(file.fileno())
-        return paths
-
-    def go(self) -> None:
-        """Look again and again from now on."""
-        self.answered = time.monotonic()
-        self._give(b"go\n")
-
-    def rest(self) -> None:
-        """Look no more."""
-        self._give(b"rest\n")
-
-    def seen(self, beside: bool, wait_s: float = 0.0) -> list[Json]:
-        """The looks beside some work, or the others, that nobody has taken yet; it waits at most so long for any.
-
-        Raises Failure.
-        """
-        while select.select([self.stdout], [], [], wait_s)[0]:
-            more = os.read(self.stdout.fileno(), 1 << 16)
-            if not more:
-                raise Failure(f"stop_if: the process that looks at {self.folder} has ended ({self.process.wait()})")
-            self.unread = self.unread + more
-            wait_s = 0.0
-        *lines, self.unread = self.unread.split(b"\n")
-        for line in lines:
-            self.answered = time.monotonic()
-            look = json.loads(line)
-            self.heard[look.pop("beside")].append(look)
-        taken = self.heard[beside]
-        self.heard[beside] = []
-        return taken
-
-    def once(self, check_alive: Callable[[], None]) -> Json:
-        """Look once now, not as the others do beside some work."""
-        self._give(b"look\n")
-        deadline = time.monotonic() + HUNG_S
-        while time.monotonic() < deadline:
-            check_alive()
-            looks = self.seen(beside=False, wait_s=0.2)
-            if looks:
-                return looks[-1]
-        return {"failed": f"no answer within {HUNG_S:.0f} s"}
-
-    def end(self) -> None:
-        """End it; one that hangs in a call ends with that."""
-        assert self.process.stdin
-        self.process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(1)
-        self.process.kill()
-        self.stdout.close()
-
-    def _give(self, words: bytes) -> None:
-        assert self.process.stdin
-        with contextlib.suppress(BrokenPipeError):  # `seen` says so
-            self.process.stdin.write(words)
-
-
-def busy_there(host: OtherHost, osts: bool) -> Json:
-    """How many processes ran, or waited for a device, in the last minute; what `osts` of this server have done."""
-    requests = kinds.named(host.spec["kind"]).requests_here(host.spec) if osts else {}
-    return {"load": os.getloadavg()[0], "requests": requests}
 
 
 class Neighbours(Instrument):

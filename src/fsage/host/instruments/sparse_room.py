@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.stores.filesystem import Range
+from fsage.host.stores.filesystems import Range
 from fsage.host.targets.directories import measured_files
 from fsage.layouts import fiemap
 from fsage.model.request import Cell, Phase

@@ -13,7 +13,7 @@ from pathlib import Path
 from fsage.base import Failure, Json, Refusal
 from fsage.host.device import below, capabilities, loops
 from fsage.host.stores import copies, filesystems
-from fsage.host.stores.filesystem import FileSystem, Range
+from fsage.host.stores.filesystems import FileSystem, Range
 from fsage.host.system import caches, kernel, mounting, places
 from fsage.host.targets import claims, preallocation
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing

@@ -2,22 +2,16 @@
 
 The layout has a cheap fingerprint for every cell, a digest of all extents twice a session, and the layout of all
 stores as evidence of a state.
-
-Where the kernel does not report what others do to a state's files, a sample of them is checked. While all files are
-examined, some are drawn at random and kept in memory with their stat. Later each check examines another part of these,
-and every directory. A directory shows files that were made, deleted, renamed or replaced. A file that was changed in
-place is missed until it is in the part that is examined.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import random
 import re
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +31,6 @@ from fsage.model.claim import BUILDING, MEASURING, READY, Token
 from fsage.model.device import PLACES
 from fsage.model.observation import Extents, Layout
 
-SIZE = 256
-"""Files that one check examines: some milliseconds."""
-LOOKS = 64
-"""Number of parts that are kept; then the first is examined again."""
-
 Seen = tuple[int, int, int, int]
 """A file's inode, size, blocks, and when it was written last (ns)."""
 
@@ -51,58 +40,10 @@ def seen(stat: os.stat_result) -> Seen:
     return stat.st_ino, stat.st_size, stat.st_blocks, stat.st_mtime_ns
 
 
-class Sample:
-    """A sample of all files that were added (`add`), and their directories (`freeze`)."""
-
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
-        self.files = 0
-        self._kept: list[tuple[str, Seen]] = []
-        self._folders: list[tuple[str, Seen]] = []
-        self._next = 0
-
-    def add(self, path: str, state: Seen) -> None:
-        """Add a file. Each is kept with the same chance (Vitter 1985, algorithm R)."""
-        self.files += 1
-        if len(self._kept) < SIZE * LOOKS:
-            self._kept.append((path, state))
-        elif (place := self._draw.randrange(self.files)) < SIZE * LOOKS:
-            self._kept[place] = (path, state)
-
-    def freeze(self, mounts: Iterable[Path]) -> None:
-        """Note the directories, when all files were added."""
-        self._draw.shuffle(self._kept)
-        tops = [mount / "filler" for mount in mounts if (mount / "filler").is_dir()]
-        folders = [*tops, *(Path(entry.path) for top in tops for entry in os.scandir(top) if entry.is_dir())]
-        self._folders = [(str(folder), seen(os.stat(folder))) for folder in folders]
-
-    @property
-    def unseen_share(self) -> float:
-        """The share of the files that one check leaves out: the chance to miss a file that was changed in place."""
-        if self.files:
-            return max(0.0, 1 - SIZE / self.files)
-        return 0.0
-
-    def differs(self) -> bool:
-        """Whether a directory, or a file of the next part, changed."""
-        looked = self._kept[self._next : self._next + SIZE]
-        self._next = (self._next + SIZE) % max(1, len(self._kept))
-        if self._next < SIZE:
-            self._next = 0
-        return any(_stat_now(path) != before for path, before in (*self._folders, *looked))
-
-
-def _stat_now(path: str) -> Seen | None:
-    try:
-        return seen(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return None
-
-
-def fingerprint(target: Target, sample: Sample | None = None) -> Json:
+def fingerprint(target: Target, add: Callable[[str, Seen], None] = lambda path, state: None) -> Json:
     """Names, inodes, sizes, blocks and mtimes of all filler files, with the free space of every store.
 
-    Each file is added to `sample`. Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes",
+    `add` is called with each file. Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes",
     "counted" (Free.counted by store), "seconds"}, on Lustre also "osts", the used bytes of each OST.
 
     Free space is no part of the hash on btrfs, whose statfs lags behind its transactions, nor on a directory, where
@@ -117,8 +58,7 @@ def fingerprint(target: Target, sample: Sample | None = None) -> Json:
         for entry in fillers(mount):
             stat = entry.stat()
             of_file = seen(stat)
-            if sample:
-                sample.add(entry.path, of_file)
+            add(entry.path, of_file)
             digest.update(f"{(entry.path[len(str(mount)) :], *of_file)}\n".encode())
             files += 1
             total += stat.st_size

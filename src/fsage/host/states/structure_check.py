@@ -5,21 +5,86 @@ between two cells cheaper evidence is used. The kernel tells whether anybody els
 (fsage.host.system.fanotify), and how much space is free. Where the kernel cannot tell, the check reads a sample of the
 files, all directories and the free space. A difference in any of these is no verdict: all files are examined then. So
 they are after events, and after a watch that was lost.
+
+The sample: while all files are examined, some are drawn at random and kept in memory with their stat. Later each check
+examines another part of these, and every directory. A directory shows files that were made, deleted, renamed or
+replaced. A file that was changed in place is missed until it is in the part that is examined.
 """
 
 from __future__ import annotations
 
+import os
+import random
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
-from fsage.host.states.inspection import Sample, differs, digest, fingerprint
+from fsage.host.states.inspection import Seen, differs, digest, fingerprint, seen
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.targets import budget, claims
 from fsage.host.targets.target import Target
 from fsage.model.claim import Token
 from fsage.model.observation import Check
 
+SIZE = 256
+"""Files that one check examines: some milliseconds."""
+LOOKS = 64
+"""Number of parts that are kept; then the first is examined again."""
+
 Looked = Literal["files", "events", "sample"]
+
+
+class Sample:
+    """A sample of all files that were added (`add`), and their directories (`freeze`)."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        self.files = 0
+        self._kept: list[tuple[str, Seen]] = []
+        self._folders: list[tuple[str, Seen]] = []
+        self._next = 0
+
+    def add(self, path: str, state: Seen) -> None:
+        """Add a file. Each is kept with the same chance (Vitter 1985, algorithm R)."""
+        self.files += 1
+        if len(self._kept) < SIZE * LOOKS:
+            self._kept.append((path, state))
+        elif (place := self._draw.randrange(self.files)) < SIZE * LOOKS:
+            self._kept[place] = (path, state)
+
+    def freeze(self, mounts: Iterable[Path]) -> None:
+        """Note the directories, when all files were added."""
+        self._draw.shuffle(self._kept)
+        folders: list[str] = []
+        for mount in mounts:
+            top = mount / "filler"
+            if top.is_dir():
+                folders.append(str(top))
+                folders += [entry.path for entry in os.scandir(top) if entry.is_dir()]
+        self._folders = [(folder, seen(os.stat(folder))) for folder in folders]
+
+    @property
+    def unseen_share(self) -> float:
+        """The share of the files that one check leaves out: the chance to miss a file that was changed in place."""
+        if self.files:
+            return max(0.0, 1 - SIZE / self.files)
+        return 0.0
+
+    def differs(self) -> bool:
+        """Whether a directory, or a file of the next part, changed."""
+        looked = self._kept[self._next : self._next + SIZE]
+        self._next = (self._next + SIZE) % max(1, len(self._kept))
+        if self._next < SIZE:
+            self._next = 0
+        return any(_stat_now(path) != before for path, before in (*self._folders, *looked))
+
+
+def _stat_now(path: str) -> Seen | None:
+    try:
+        return seen(os.stat(path, follow_symlinks=False))
+    except OSError:
+        return None
 
 
 class StructureCheck:
@@ -123,9 +188,11 @@ class StructureCheck:
             except OSError as error:
                 self._unwatched(error)
         self.sample = None if self.target.watch else Sample(now.epoch)
-        prints = fingerprint(self.target, self.sample)
         if self.sample:
+            prints = fingerprint(self.target, self.sample.add)
             self.sample.freeze(self.target.mounts)
+        else:
+            prints = fingerprint(self.target)
         self.hash = prints["hash"]
         self.counted = prints["counted"]
         self._note(now, prints.get("osts", {}))
@@ -146,7 +213,9 @@ class StructureCheck:
         """Whether the sample of files, the directories and the free space are unchanged."""
         assert self.sample
         free = list(map(self.target.free, self.target.mounts))
-        osts = {name: used for store in free for name, used in (store.osts or {}).items()}
+        osts: dict[str, int] = {}
+        for store in free:
+            osts |= store.osts or {}
         self._note(now, osts)
         moved = osts and budget.moved(now.osts or {}, osts, self.target.osts.tolerance_bytes)
         return not moved and [store.counted for store in free] == self.counted and not self.sample.differs()

@@ -17,7 +17,7 @@ from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores import filesystems
-from fsage.host.stores.filesystem import FileSystem, Range
+from fsage.host.stores.filesystems import FileSystem, Range
 from fsage.host.system import caches, files, kernel
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
