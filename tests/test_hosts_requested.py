@@ -95,7 +95,7 @@ def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_p
     with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:
         for _ in range(3):
             hosts.alive()
-        assert connection.ask_all(hosts.clients, lambda _: {"do": "end"}) == {"n2": {}}
+        assert connection.ask_all(hosts.clients, {"do": "end"}) == {"n2": {}}
 
 
 def test_a_slow_answer_is_no_wrong_clock():

@@ -73,7 +73,7 @@ def outcome(target: Target, one: dict, *more: dict) -> workloads.Outcome:
 
 def queue(target: Target) -> str:
     (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
-    return cleanup._scheduler_now(cleanup._scheduler_path(device))
+    return loops.value_of(cleanup._scheduler_of(device))
 
 
 def in_groups(target: Target) -> list[str]:
@@ -215,7 +215,7 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
     now = open_target(target.spec)
-    path = cleanup._scheduler_path(now.devices[0])
+    path = cleanup._scheduler_of(now.devices[0])
     path.write_text("bfq")
     switch = path.parent / "iosched/low_latency"
     assert switch.read_text() == "1\n"

@@ -47,9 +47,9 @@ def noted(spec: Spec) -> dict:
 def unmount_below(spec: Spec) -> None:
     home = claim_file(spec).parent
     for image in images.located(home, noted(spec))["images"]:
-        loops.detach(images.whole(image))
+        loops.detach(loops.known_by(image))
     mounting.unmount(below.point_of(home))
-    loops.detach(below.image(noted(spec)))
+    loops.detach(loops.known_by(noted(spec)["below"]))
 
 
 @pytest.mark.parametrize("filesystem", first_of("xfs", "ext4"))
@@ -86,14 +86,16 @@ def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> 
             f"mounted {point}" for point in target.mounts
         ]
         assert tune.recover(large, {}, False)["changed"]
-        assert not loops.devices_of(below.image(noted(large))), "nothing stays attached after a run"
+        assert not loops.devices_of(loops.known_by(noted(large)["below"])), "nothing stays attached after a run"
         open_target(large)
     finally:
         run(["losetup", "--detach", device])
 
     released = claim.release(large, {}, False)
     assert any(sentence.endswith("takes no room") for sentence in released["proof"])
-    assert not loops.devices_of(below.image(noted(large))) and not machine.mounted_at(below.point_of(target.home))
+    assert not loops.devices_of(loops.known_by(noted(large)["below"])) and not machine.mounted_at(
+        below.point_of(target.home)
+    )
     assert not claim.release(large, {}, False)["changed"]
     assert claim.create(large, {}, False)["changed"], "the image is still there"
     assert f"{pool} is gone" in claim.remove(large, {}, False)["proof"] and not Path(large["image_dir"]).exists()
@@ -116,9 +118,9 @@ def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> Non
         image["status"] = "planned"
     if killed != "before the image":
         mounting.unmount(below.point_of(home))
-        [device] = loops.devices_of(below.image(now))
+        [device] = loops.devices_of(loops.known_by(now["below"]))
         mounting.wipe(device)
-        loops.detach(below.image(now))
+        loops.detach(loops.known_by(now["below"]))
     if killed in ("before the file", "in the file"):
         now["below"]["status"] = "planned"
         os.truncate(now["below"]["image"], MIB)
@@ -135,7 +137,7 @@ def test_another_file_in_its_place_is_refused(large: Spec) -> None:
     target = claimed(large)
     take_down(target)
     unmount_below(large)
-    pool = below.image(noted(large))
+    pool = loops.known_by(noted(large)["below"])
     os.rename(pool["image"], f"{pool['image']}.kept")
     Path(pool["image"]).write_bytes(b"")
     with pytest.raises(Refusal, match="is another file now"):

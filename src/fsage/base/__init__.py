@@ -5,7 +5,7 @@ Nothing here knows anything of fsage. It runs wherever a part of fsage runs: Pyt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 KIB = 1 << 10
@@ -16,6 +16,8 @@ Json = dict[str, Any]
 """A JSON object of which nothing more is declared."""
 JsonView = Mapping[str, Any]
 """A block of JSON that is only read; a declared one (a TypedDict) is one too."""
+Call = Callable[[], None]
+"""What is only called. One that checks something raises where work must end, and is called often meanwhile."""
 
 
 class Refusal(Exception):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from fsage.base import MIB, Failure, Json, Refusal
+from fsage.base import MIB, Call, Failure, Json, Refusal
 from fsage.host import containers
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit, opened
 from fsage.host.structure.quota import Quota
@@ -241,7 +241,7 @@ def _fio(
     wanted_bytes: int,
     front: Sequence[str] = (),
     allowed: Limits = UNLIMITED,
-    check: Callable[[], None] = lambda: None,
+    check: Call = lambda: None,
 ) -> float:
     """Run fio; the seconds of its slowest job by its own clock. Raises Failure unless it moved all bytes in time.
 

@@ -30,12 +30,15 @@ NEEDED = "fio"  # calibrates every target; the others are used where they are
 
 def digests(folder: str | None) -> dict[str, str]:
     """Path -> SHA-256 of each image for measuring that is there."""
-    images = {image for image in (tools.named(name).image for name in tools.names()) if image}
-    if folder:
-        paths = sorted(Path(folder, image) for image in images)
-    else:
-        paths = []
-    return {str(path): _sha256(path, path.stat().st_mtime_ns) for path in paths if path.is_file()}
+    found: dict[str, str] = {}
+    if not folder:
+        return found
+    for name in tools.names():
+        image = tools.named(name).image
+        if image and Path(folder, image).is_file():
+            path = Path(folder, image)
+            found[str(path)] = _sha256(path, path.stat().st_mtime_ns)
+    return found
 
 
 def missing(folder: str | None, image: str = NEEDED) -> list[str]:

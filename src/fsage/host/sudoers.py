@@ -22,7 +22,10 @@ MAIN = "import sys\nfrom fsage.host.helper import main\nsys.exit(main(sys.argv[1
 def program() -> bytes:
     """The helper: some of the agent as a zip that Python runs, alone: no variables, no packages (-IS)."""
     modules = {f"fsage/{path}": text for path, text in texts().items()}
-    packages = {f"{parent}/__init__.py": b"" for path in modules for parent in list(PurePath(path).parents)[:-1]}
+    packages: dict[str, bytes] = {}
+    for path in modules:
+        for parent in list(PurePath(path).parents)[:-1]:
+            packages[f"{parent}/__init__.py"] = b""
     return b"#!/usr/bin/python3 -IS\n" + zipped({**packages, **modules, "__main__.py": MAIN.encode()})
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from fsage.base import Failure, Json, Refusal, in_words
+from fsage.base import Call, Failure, Json, Refusal, in_words
 from fsage.host.cells import clean, observed
 from fsage.host.instruments.instrument import Instruments
 from fsage.host.remote.connection import Lost
@@ -41,7 +41,7 @@ class Phases:
         self.slurm_job = slurm_job
         self.left: set[Path] = set()  # files of phases that leave theirs to be beside what is measured
 
-    def run(self, cell: Cell, remove: Callable[[], None]) -> Ran:
+    def run(self, cell: Cell, remove: Call) -> Ran:
         """Run a cell's commands. The first failure ends it. `remove` deletes its files, where they must run again."""
         phases: list[PhaseResult] = []
         seen: Json = {}

@@ -13,7 +13,7 @@ from fsage.host.instruments.instrument import Instruments, Visit, opened
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import inspect, layout_record, remove_measured
 from fsage.host.states.structure_check import StructureCheck
-from fsage.host.system import places
+from fsage.host.system import kernel, places
 from fsage.host.targets import claims
 from fsage.host.targets.lease import Watch
 from fsage.host.targets.target import Target
@@ -71,12 +71,13 @@ class Session:
 
     def leave(self) -> str | None:
         """Compare the whole layout again after the last cell; how it changed, or None."""
-        if not self.structure.check(self.now)["agreed"]:
-            why = f"the state changed while its last cell was measured: {self.structure.why}"
-        elif differs := self.structure.whole_differs(self.now):
+        if self.structure.check(self.now)["agreed"]:
+            differs = self.structure.whole_differs(self.now)
+            if not differs:
+                return None
             why = f"the state changed during this session, and before which cell is not known: {differs}"
         else:
-            return None
+            why = f"the state changed while its last cell was measured: {self.structure.why}"
         observed.doubt(self.target, self.request, self.unsure)
         return why
 
@@ -104,20 +105,23 @@ class Session:
         if not why and cell["kind"] == "planned":
             why = structure.unsupported(self.now.notes)
         why = why or self.instruments.first(lambda each: each.unsupported(cell))
+        refused = None if why else self.instruments.first(lambda each: each.refused(cell))
         if why:
             observation["status"] = "unsupported"
             observation["why"] = why
-        elif why := self.instruments.first(lambda each: each.refused(cell)):
+        elif refused:
             observation["status"] = "failed"
-            observation["why"] = why
+            observation["why"] = refused
         else:
             broken = self.measure(cell, observation)
             ended = self.instruments.stopped
             if ended and not broken:
                 if not ended.on_record:  # it counts as not measured
                     return None
-                observation["status"], observation["why"] = "stopped", str(ended)
-        observation["ended"], observation["layout"] = utc_now(), layout_record(self.target, self.now)
+                observation["status"] = "stopped"
+                observation["why"] = str(ended)
+        observation["ended"] = utc_now()
+        observation["layout"] = layout_record(self.target, self.now)
         observed.keep(observed.place(self.target, self.request, cell), observation)
         return broken
 
@@ -162,8 +166,7 @@ class Session:
 
         Who kills a run may kill its commands first: their cell is then interrupted, and has not failed.
         """
-        end = time.monotonic() + OUTLIVE_S
-        while time.monotonic() < end:
+        for last in kernel.attempts(OUTLIVE_S, LOOK_EVERY_S):
             self.alive()
-            time.sleep(LOOK_EVERY_S)
-        self.alive()
+            if last:
+                break

@@ -22,7 +22,7 @@ from fsage.host.device import loops
 from fsage.host.stores import copies, filesystems
 from fsage.host.system import files, kernel, mounting, settings, space
 from fsage.layouts import machine
-from fsage.model.claim import Image, Images
+from fsage.model.claim import Images
 from fsage.model.filesystems import KEPT_LAYOUTS
 
 FILESYSTEM = "xfs"
@@ -39,14 +39,8 @@ def number(home: Path) -> int:
     """The device number of the mounted XFS, which another mount may change; NOWHERE while it is not mounted."""
     mount = machine.mounted_at(point_of(home))
     if mount:
-        return os.makedev(*map(int, mount.device.split(":")))
+        return kernel.as_number(mount.device)
     return NOWHERE
-
-
-def image(noted: Images) -> Image:
-    """The file that the XFS is in."""
-    below = noted["below"]
-    return {"image": below["image"], "dev": below["dev"], "ino": below["ino"], "bytes": below["bytes"]}
 
 
 def put(home: Path, noted: Images) -> bool:
@@ -56,10 +50,11 @@ def put(home: Path, noted: Images) -> bool:
     """
     point = point_of(home)
     fs_uuid = noted["below"]["uuid"]
-    loops.verify(image(noted))
-    entry = {"kind": "below", "image": image(noted), "point": str(point)}
+    image = loops.known_by(noted["below"])
+    loops.verify(image)
+    entry = {"kind": "below", "image": image, "point": str(point)}
     settings.note_change(settings.journal_of(home), entry)
-    device = loops.attach(image(noted))
+    device = loops.attach(image)
     if machine.mounted_at(point):
         filesystems.verify(FILESYSTEM, device, fs_uuid, point)
         return False
@@ -110,8 +105,8 @@ def kept_path(home: Path, name: str) -> Path:
     return point_of(home) / f"{PREFIX}{name}{SUFFIX}"
 
 
-def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> Path:
-    """Keep a copy of a target's image as `change` makes it; where it is. Raises Failure, OSError."""
+def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> None:
+    """Keep a copy of a target's image as `change` makes it, at `kept_path`. Raises Failure, OSError."""
     path = kept_path(home, name)
     part = path.with_suffix(PART)
     kept = sorted(point_of(home).glob(f"{PREFIX}*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
@@ -127,7 +122,6 @@ def keep(home: Path, name: str, image: Path, change: Callable[[str], None]) -> P
         os.fsync(descriptor)
     os.rename(part, path)
     files.sync_dir(path.parent)
-    return path
 
 
 def note_kept(home: Path, name: str, notes: Json | None) -> None:

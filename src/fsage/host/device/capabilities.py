@@ -13,11 +13,11 @@ import functools
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal, in_words, shell
+from fsage.base import Call, Failure, Refusal, in_words, shell
 from fsage.host.device import cgroups, loops, seekdisk
 from fsage.host.system import caches, fanotify, kernel, mounting, namespace, space
 from fsage.layouts import fiemap
@@ -34,7 +34,7 @@ class Capability(NamedTuple):
 
     name: str
     purpose: str
-    attempt: Callable[[], None]
+    attempt: Call
     remedy: str
 
 
@@ -100,20 +100,20 @@ def _mount_block_device() -> None:
     """Try to mount /dev/null: the kernel checks rights first, and then finds that it is no block device."""
     lines = Path("/proc/filesystems").read_text().splitlines()
     kinds = [line.strip() for line in lines if not line.startswith("nodev")]
-    _mount_in_vain("/dev/null", kinds[0] if kinds else "ext4", "")
+    _mount_in_vain("/dev/null", kinds[0] if kinds else "ext4")
 
 
 def _mount_fuse() -> None:
     """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
     os.close(os.open(seekdisk.FUSE, os.O_RDWR))
-    _mount_in_vain("fsage-attempt", "fuse", "")
+    _mount_in_vain("fsage-attempt", "fuse")
 
 
-def _mount_in_vain(source: str, kind: str, options: str) -> None:
+def _mount_in_vain(source: str, kind: str) -> None:
     """Raise OSError where the kernel refuses for lack of rights; any other error means that it would mount."""
     with tempfile.TemporaryDirectory(prefix="fsage-attempt-") as folder:
         try:
-            mounting.mount_call(source, folder, kind, 0, options)
+            mounting.mount_call(source, folder, kind, 0, "")
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES, errno.ENODEV):
                 raise OSError(error.errno, error.strerror, f"mounting {kind}") from None

@@ -112,14 +112,8 @@ def put_back_shared() -> list[str]:
 
     Raises Failure; what could not be restored stays noted.
     """
-    proof = []
     with files.locked(settings.SHARED_LOCK):
-        for entry in reversed(settings.journal_entries(settings.SHARED_JOURNAL)) if not cgroups.names() else ():
-            proof.append(SHARED_UNDO[entry["kind"]](entry))
-            settings.strike_change(settings.SHARED_JOURNAL, entry)
-        if not settings.journal_entries(settings.SHARED_JOURNAL):
-            files.remove(settings.SHARED_JOURNAL)  # void entries of an earlier boot
-    return proof
+        return settings.undo(settings.SHARED_JOURNAL, {} if cgroups.names() else SHARED_UNDO)
 
 
 def _in_place(name: str, devices: list[str], model: Json) -> bool:
@@ -128,10 +122,11 @@ def _in_place(name: str, devices: list[str], model: Json) -> bool:
         return False
     if not devices:
         return True
-    wanted = {file: _pairs(line.split()) for file, line in _lines(model).items()}
-    return all(
-        wanted[file].items() <= read.items() for values in _read_back(devices).values() for file, read in values.items()
-    )
+    for read in _read_back(devices).values():
+        for file, line in _lines(model).items():
+            if not _pairs(line.split()).items() <= read[file].items():
+                return False
+    return True
 
 
 def _lines(model: Json) -> dict[str, str]:
@@ -150,31 +145,29 @@ def _lines(model: Json) -> dict[str, str]:
 def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
     """Device -> file -> key -> value, read from the kernel."""
     root = cgroups.root()
-    settings: dict[str, dict[str, dict[str, str]]] = {}
+    found: dict[str, dict[str, dict[str, str]]] = {}
     for device in devices:
-        number = kernel.number_of(device)
-        settings[device] = {file: {} for file in ("io.cost.model", "io.cost.qos")}
-        for file, read in settings[device].items():
+        found[device] = {"io.cost.model": {}, "io.cost.qos": {}}
+        for file, read in found[device].items():
             with contextlib.suppress(FileNotFoundError):
                 for line in ((root or Path()) / file).read_text().splitlines():
-                    if line.split()[0] == number:
-                        read.update(_pairs(line.split()[1:]))
-    return settings
+                    number, *pairs = line.split()
+                    if number == kernel.number_of(device):
+                        read.update(_pairs(pairs))
+    return found
 
 
 def _provide_io(allow_moving: list[str]) -> Path:
     """Make the `io` controller available to groups below the root of cgroup v2; that root."""
     root = cgroups.root()
-    if root is None or (why := possible({"allow_moving": allow_moving})):
-        raise Refusal(f"no device model on {os.uname().nodename}: {why if root else 'no cgroup v2'}")
+    why = possible({"allow_moving": allow_moving}) if root else "no cgroup v2"
+    if root is None or why:
+        raise Refusal(f"no device model on {os.uname().nodename}: {why}")
     if "io" not in words(root / "cgroup.controllers"):
         move = _plan_move(allow_moving)
         settings.note_change(settings.SHARED_JOURNAL, move)
         try:
-            if _below(move["mount"]):
-                go = _remount
-            else:
-                go = _remount_when_idle
+            go = _remount if _below(move["mount"]) else _remount_when_idle
             go(move["mount"], move["after"], move["flags"])
         except Failure as failure:
             settings.strike_change(settings.SHARED_JOURNAL, move)
@@ -327,4 +320,8 @@ def _charges_writeback() -> bool:
 
 def _pairs(words: list[str]) -> dict[str, str]:
     """`a=1 b=2` as a dictionary."""
-    return {key: value for key, _, value in (word.partition("=") for word in words)}
+    pairs = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        pairs[key] = value
+    return pairs

@@ -21,18 +21,23 @@ from typing import TypeVar
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import below
-from fsage.host.system import kernel
+from fsage.host.system import kernel, mounting
 from fsage.layouts.machine import LoopInfo, loop_info, loops_on
-from fsage.model.claim import Image, ImageId
+from fsage.model.claim import Image, ImageId, Made
 from fsage.model.tuning import OF_QUEUE
 
 OF_BFQ = "iosched/low_latency"
 """And one of BFQ's, which no study names."""
 
 
+def queue_of(device: str) -> Path:
+    """The folder of a device's block queue in sysfs."""
+    return Path("/sys/block", Path(device).name, "queue")
+
+
 def values(queues: list[Path], name: str) -> list[str]:
     """What a tunable is at every queue that has it."""
-    return [_value(_knob(queue, name)) for queue in queues if (queue / name).exists()]
+    return [value_of(_knob(queue, name)) for queue in queues if (queue / name).exists()]
 
 
 def tune(queues: list[Path], name: str, value: object, before: Sequence[str], check: bool) -> tuple[Json, bool, str]:
@@ -44,13 +49,13 @@ def tune(queues: list[Path], name: str, value: object, before: Sequence[str], ch
     if not knobs:
         why = "no block queue of the target has it"
         return {"asked": value, "unsupported": why}, False, f"unsupported, {why}"
-    values = list(map(_value, knobs))
+    values = list(map(value_of, knobs))
     changed = False
     for knob, was_set in zip(knobs, values):
         if was_set != str(value) and not check:
             set_knob(knob, value)
             changed = True
-    now = list(map(_value, knobs))
+    now = list(map(value_of, knobs))
     if not check and any(text != str(value) for text in now):
         raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
     was = ", ".join(sorted(set(values)))
@@ -66,7 +71,7 @@ def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) 
     sentences = []
     for queue, value in zip(queues, before):
         knob = _knob(queue, name)
-        present = _value(knob)
+        present = value_of(knob)
         if present != value:
             sentences.append(f"{knob}: {present} -> {value}")
             if not check:
@@ -81,7 +86,8 @@ def _knob(queue: Path, name: str) -> Path:
     return knob
 
 
-def _value(knob: Path) -> str:
+def value_of(knob: Path) -> str:
+    """What a tunable is set to: `none [bfq] kyber` -> bfq."""
     text = knob.read_text().strip()
     if "[" in text:
         return text.partition("[")[2].partition("]")[0]
@@ -123,9 +129,14 @@ class _LoopConfig(ctypes.Structure):
     ]
 
 
+def known_by(image: Image | Made) -> Image:
+    """An image with its identity, and nothing else that is noted of it."""
+    return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
+
+
 def verify(image: Image) -> None:
     """Raise Refusal unless the image file is the one that `create` wrote."""
-    expected = {key: image[key] for key in ("dev", "ino", "bytes")}
+    expected = {"dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
     now = identity(image["image"])
     if now != expected:
         if now is None:
@@ -239,6 +250,13 @@ def _attach(image: int) -> str:
         with contextlib.suppress(OSError):  # the file may not serve direct I/O, which the caller then finds off
             fcntl.ioctl(descriptor, LOOP_SET_DIRECT_IO, 1)
     return device
+
+
+def take_away(image: Image) -> None:
+    """Unmount what is mounted of an image, and detach its loop devices. Raises Failure."""
+    for device in devices_of(image):
+        mounting.unmount_all(device)
+    detach(image)
 
 
 def detach(image: Image) -> None:

@@ -14,7 +14,6 @@ import json
 import os
 import struct
 import sys
-import time
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -53,7 +52,7 @@ class Seek(Model, facts.Seek):
         mount = _mount(point)
         if pid is None:
             if mount is not None:
-                _clear(_offered(mount, image["bytes"]))
+                loops.take_away(_offered(mount, image["bytes"]))
                 mounting.unmount(point)
             loops.detach(image)
             self._start(image["image"], point)
@@ -110,8 +109,10 @@ def disks(home: Path) -> list[Image]:
 def read(device: str) -> dict[str, float] | None:
     """The costs (`seekdisk.Costs`) of the disk below a loop device; None where it is on no running disk."""
     info = machine.loop_info(device)
+    if info is None:
+        return None
     for mount in machine.mounts():
-        if info is not None and mount.source.startswith(seekdisk.SOURCE) and _device(mount) == info.device:
+        if mount.source.startswith(seekdisk.SOURCE) and kernel.as_number(mount.device) == info.device:
             pid = _served_by(mount)
             words = _parameters(pid)
             if words and server_of(words[0]) == pid:
@@ -142,11 +143,7 @@ def _mount(point: Path) -> machine.Mount | None:
 
 def _offered(mount: machine.Mount, size_bytes: int) -> Image:
     path = f"{mount.point}/{seekdisk.NAME.decode()}"
-    return {"image": path, "dev": _device(mount), "ino": seekdisk.DISK, "bytes": size_bytes}
-
-
-def _device(mount: machine.Mount) -> int:
-    return os.makedev(*map(int, mount.device.split(":")))
+    return {"image": path, "dev": kernel.as_number(mount.device), "ino": seekdisk.DISK, "bytes": size_bytes}
 
 
 def _served_by(mount: machine.Mount) -> int:
@@ -168,28 +165,21 @@ def _parameters(pid: int) -> list[str] | None:
     return None
 
 
-def _clear(disk: Image) -> None:
-    """Unmount what is mounted from a disk, and detach its loop devices."""
-    for device in loops.devices_of(disk):
-        mounting.unmount_all(device)
-    loops.detach(disk)
-
-
 def _end(entry: settings.Entry) -> str:
     """Unmount a disk, and wait until its process has ended."""
     image = entry["image"]
     point = Path(entry["point"])
-    deadline = time.monotonic() + END_PATIENCE_S
-    while (mount := _mount(point)) or server_of(image) is not None:  # killed while it was being started, it mounts yet
-        if mount is not None:
+    for last in kernel.attempts(END_PATIENCE_S, 0.02):  # killed while it was being started, it mounts yet
+        if _mount(point):
             mounting.unmount(point)
-        if time.monotonic() > deadline:
-            pid = server_of(image)
+        pid = server_of(image)
+        if pid is None and not _mount(point):
+            break
+        if last:
             raise Failure(
                 f"the disk on {image} (process {pid}) lives on although {point} is unmounted: another mount namespace "
                 f"or a loop device holds it; end that, or the process: kill {pid}"
             )
-        time.sleep(0.02)
     with contextlib.suppress(OSError):  # gone, or somebody else's files are in it
         point.rmdir()
     return f"no disk is offered at {point}, and no process serves {image}"

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from fsage.base import in_words
+from fsage.base import Call, in_words
 from fsage.host.system import kernel, namespace
 from fsage.host.system.mounting import let_go, mount_call
 
@@ -281,7 +281,7 @@ def _sleep_until(deadline_s: float) -> None:
         time.sleep(left)
 
 
-def serve(backing: str, point: str, costs: Costs, mounted: Callable[[], None], kind: type[Disk] = Disk) -> None:
+def serve(backing: str, point: str, costs: Costs, mounted: Call, kind: type[Disk] = Disk) -> None:
     """Mount at `point`, call `mounted`, and serve until unmounted."""
     disk = kind(Path(backing), costs)
     device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)

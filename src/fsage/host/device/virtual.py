@@ -114,7 +114,7 @@ class Virtual(Model, facts.Virtual):
         """Have requests cut and ordered in the same way each time."""
         for device in devices:
             for name, value in QUEUE.items():
-                loops.set_knob(Path("/sys/block", Path(device).name, "queue", name), value)
+                loops.set_knob(loops.queue_of(device) / name, value)
         return self.parameters
 
 

@@ -116,11 +116,12 @@ class Ext4(FileSystem, facts.Ext4):
 
     def why_more_than_itself(self, superblock: str) -> str | None:
         # A label may contain line ends and so imitate a field: every line of a name counts.
-        fields = FIELD.findall(superblock)
-        words = {name: {word for key, value in fields if key == name for word in value.split()} for name, _ in fields}
-        external = next((name for name in ("Journal device", "Journal UUID") if name in words), None)
-        if external:
-            return f"an external journal ({external}): `tune2fs -O ^has_journal` on a copy, unmounted, takes it away"
+        words: dict[str, set[str]] = {}
+        for name, value in FIELD.findall(superblock):
+            words.setdefault(name, set()).update(value.split())
+        for name in ("Journal device", "Journal UUID"):
+            if name in words:
+                return f"an external journal ({name}): `tune2fs -O ^has_journal` on a copy, unmounted, takes it away"
         if "journal_dev" in words.get("Filesystem features", {"journal_dev"}):
             return "no file system, but a journal device of other file systems (journal_dev)"
         default = words.get("Default mount options", set()) - USUAL_OPTIONS

@@ -117,11 +117,14 @@ class ExtentSize(Preallocation):
         return places
 
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
-        hints = {self.size_at(directory) for mount in mounts for directory in self.directories(mount)}
-        sizes = [[option for option in line.split(",") if option.startswith("allocsize=")] for line in options]
-        return hints == {size_bytes} and all(
-            listed == ([self.option(size_bytes)] if size_bytes else []) for listed in sizes
-        )
+        for mount in mounts:
+            if any(self.size_at(directory) != size_bytes for directory in self.directories(mount)):
+                return False
+        wanted = [self.option(size_bytes)] if size_bytes else []
+        for line in options:
+            if [option for option in line.split(",") if option.startswith("allocsize=")] != wanted:
+                return False
+        return True
 
 
 class Xfs(FileSystem, facts.Xfs):
@@ -185,10 +188,15 @@ class Xfs(FileSystem, facts.Xfs):
     def allocator_counts(self, device: str) -> dict[str, int]:
         """What XFS has of its trees of free extents and of files' maps (Documentation/admin-guide/xfs.rst, `stats`)."""
         path = Path("/sys/fs/xfs") / Path(device).name / "stats/stats"
-        lines = {line.split()[0]: line.split()[1:] for line in path.read_text().splitlines()}
-        trees = {f"{tree}_{name}": (key, at) for key, tree in TREES.items() for at, name in enumerate(OF_TREE)}
-        extents = {f"{name}": ("extent_alloc", at) for at, name in enumerate(OF_EXTENTS)}
-        return {name: int(lines[key][at]) for name, (key, at) in {**extents, **trees}.items() if key in lines}
+        counts = dict[str, int]()
+        for line in path.read_text().splitlines():
+            key, *values = line.split()
+            if key == "extent_alloc":
+                counts.update(zip(OF_EXTENTS, map(int, values)))
+            elif key in TREES:
+                names = [f"{TREES[key]}_{name}" for name in OF_TREE]
+                counts.update(zip(names, map(int, values)))
+        return counts
 
     def counted(self, mount: Path, space: os.statvfs_result) -> str:
         """Free blocks, with those that the trees of free extents have; it makes inodes as it needs them.

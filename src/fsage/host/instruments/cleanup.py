@@ -13,7 +13,7 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Container
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from fsage.base import Failure, Refusal
 from fsage.base.shell import run
 from fsage.host.device import below, cgroups, iocost, loops, seek
 from fsage.host.instruments import trace
-from fsage.host.system import files, kernel, settings
+from fsage.host.system import kernel, settings
 from fsage.host.targets.target import Target
 from fsage.model.request import Group, IoGroups
 
@@ -67,12 +67,12 @@ def counted(target: Target, group: Path) -> Counted:
     read_bytes = ios = cost_us = 0
     try:
         if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():
-            left = []
+            sums = []
             for name in ("io_service_bytes", "io_serviced"):
                 text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text()
                 lines = [line.split() for line in text.splitlines()]
-                left.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
-            return Counted(left[0], left[1], 0)
+                sums.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
+            return Counted(sums[0], sums[1], 0)
         for line in (group / "io.stat").read_text().splitlines():
             number, *pairs = line.split()
             if number in numbers:
@@ -96,38 +96,35 @@ def end_readers(home: Path) -> None:
 
 def groups_left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
-    entries = settings.journal_entries(settings.journal_of(home))
-    noted = [Path(entry["path"]) for entry in entries if entry["kind"] in ("group", "v1_group")]
-    return [group for group in noted if group.name.startswith(f"{cgroups.PREFIX}{home.name}.")]
-
-
-SCHEDULER = "/sys/block/{}/queue/scheduler"
+    groups = []
+    for entry in settings.journal_entries(settings.journal_of(home)):
+        if entry["kind"] in ("group", "v1_group"):
+            group = Path(entry["path"])
+            if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
+                groups.append(group)
+    return groups
 
 
 def why_no_scheduler(device: str, name: str) -> str | None:
     """Why the kernel cannot give a device this scheduler; None when it can."""
-    offered = _schedulers_offered(_scheduler_path(device))
-    if name in offered or _loadable(name):
+    offered = _scheduler_of(device).read_text().replace("[", "").replace("]", "").split()
+    if name in offered:
+        return None
+    # A module, which the kernel loads when its name is written to the queue.
+    probe = ["modprobe", "--dry-run", "--quiet", f"{name}-iosched"]
+    if shutil.which("modprobe") and run(probe, ok=(0, 1)).returncode == 0:
         return None
     gone = "; CFQ left Linux with 5.0" if name == "cfq" else ""
     return f"{os.uname().nodename} (Linux {os.uname().release}) offers {device} {', '.join(offered)}, not {name}{gone}"
 
 
-def _loadable(name: str) -> bool:
-    """Whether the scheduler is a module, which the kernel loads when its name is written to the queue."""
-    if not shutil.which("modprobe"):
-        return False
-    return run(["modprobe", "--dry-run", "--quiet", f"{name}-iosched"], ok=(0, 1)).returncode == 0
-
-
 def put_scheduler(target: Target, name: str) -> None:
     """Set the scheduler of every loop device of the target, and note the former one. Raises Failure."""
     for store, device, _ in target.stores():
-        path = _scheduler_path(device)
-        disk = target.model.disk(store)
-        loop = {key: disk[key] for key in ("image", "dev", "ino", "bytes")}
-        entry = {"kind": "scheduler", "device": device, "before": _scheduler_now(path), "disk": loop}
-        favours = _favours(path)
+        path = _scheduler_of(device)
+        disk = loops.known_by(target.model.disk(store))
+        entry = {"kind": "scheduler", "device": device, "before": loops.value_of(path), "disk": disk}
+        favours = path.parent / loops.OF_BFQ
         if favours.exists():
             entry["low_latency"] = favours.read_text().strip()
         if entry["before"] != name or entry.get("low_latency", "0") != "0":
@@ -140,23 +137,15 @@ def put_scheduler(target: Target, name: str) -> None:
 def _put_scheduler_back(entry: settings.Entry) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
-    path = _scheduler_path(entry["device"])
+    path = _scheduler_of(entry["device"])
     _set_scheduler(path, entry["before"])
     if "low_latency" in entry:
-        loops.set_knob(_favours(path), entry["low_latency"])
+        loops.set_knob(path.parent / loops.OF_BFQ, entry["low_latency"])
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
-UNDO_SCHEDULER = {"scheduler": _put_scheduler_back}
-
-
-def _scheduler_path(device: str) -> Path:
-    return Path(SCHEDULER.format(Path(device).name))
-
-
-def _favours(path: Path) -> Path:
-    """BFQ's switch that favours processes that seem interactive; it exists while BFQ is set."""
-    return path.parent / loops.OF_BFQ
+def _scheduler_of(device: str) -> Path:
+    return loops.queue_of(device) / "scheduler"
 
 
 def _set_scheduler(path: Path, name: str) -> None:
@@ -164,17 +153,8 @@ def _set_scheduler(path: Path, name: str) -> None:
         loops.set_knob(path, name)
     except Refusal as why:
         raise Failure(str(why)) from why
-    if _scheduler_now(path) != name:
+    if loops.value_of(path) != name:
         raise Failure(f"{path} reads {path.read_text().strip()!r} after {name!r} was written to it")
-
-
-def _schedulers_offered(path: Path) -> list[str]:
-    return [word.strip("[]") for word in path.read_text().split()]
-
-
-def _scheduler_now(path: Path) -> str:
-    """`none [bfq] kyber` -> bfq."""
-    return next(word.strip("[]") for word in path.read_text().split() if word.startswith("["))
 
 
 OF_A_CELL = ("cost", "scheduler", "v1_group")
@@ -194,25 +174,18 @@ def put_back(target: Target) -> None:
         undo(target.home, OF_A_CELL)
 
 
-UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, **UNDO_SCHEDULER}
+UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, "scheduler": _put_scheduler_back}
 
 
-def undo(home: Path, kinds: Container[str] = UNDO) -> list[str]:
+def undo(home: Path, kinds: Collection[str] = UNDO) -> list[str]:
     """Undo what was changed for this target, newest first, and shared settings if no other target needs them.
 
     With `kinds`, only entries of these kinds are undone, and nothing that is shared. Returns a sentence for each thing
     that was verified. Raises Failure; what could not be restored stays noted.
     """
-    proof: list[str] = []
     if os.geteuid():  # every entry of the journal took root to make, and takes root to undo
-        return proof
-    noted = settings.journal_of(home)
-    for entry in reversed(settings.journal_entries(noted)):
-        if entry["kind"] in kinds:
-            proof.append(UNDO[entry["kind"]](entry))
-            settings.strike_change(noted, entry)
-    if not settings.journal_entries(noted):
-        files.remove(noted)  # void entries of an earlier boot
+        return []
+    proof = settings.undo(settings.journal_of(home), {kind: UNDO[kind] for kind in kinds})
     if kinds is UNDO and shared_left_over():
         proof += iocost.put_back_shared()
     return proof

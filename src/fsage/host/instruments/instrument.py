@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
-from fsage.base import Failure, Json, in_words
+from fsage.base import Call, Failure, Json, in_words
 from fsage.host.remote.connection import ask_all
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import commands
@@ -97,7 +97,7 @@ class Instrument:
     def on_clients(self, name: str) -> dict[str, Json]:
         """What the function `name` of `remote` returns on each client, this one first, by the clients' names."""
         here = self.remote[name](OtherHost(self.target.spec, self.target, {}))
-        others = ask_all(self.hosts.clients, lambda _: {"do": name})
+        others = ask_all(self.hosts.clients, {"do": name})
         return {self.hosts.client_names[0]: here, **others}
 
     @classmethod
@@ -137,7 +137,7 @@ class Instrument:
         """Around a step of fsage, such as "populate"."""
         return contextlib.nullcontext({})
 
-    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+    def run(self, phase: Phase, check_alive: Call) -> Json | None:
         """Do a phase by its task, and return its result; None: it runs a command as usual."""
         text = phase.get("files", {}).get(self.task)
         if text is None:
@@ -150,7 +150,7 @@ class Instrument:
             said["errno"] = errno.errorcode.get(why.errno or 0, in_words(why))
         return {"rc": 0, "stdout": json.dumps(said), "stderr": "", "wall_s": time.monotonic() - began}
 
-    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+    def do(self, task: Json, said: Json, check_alive: Call) -> None:
         """Do a task; `said` is what its phase prints, with the error that ended it. Raises OSError."""
 
     def failed_phase(self, phase: Phase, made: list[Path], result: PhaseResult) -> str | None:
@@ -168,7 +168,7 @@ class Instrument:
     def check(self) -> None:
         """Raise Stopped to end the work; called often meanwhile, by one thread at a time."""
 
-    def held_up(self, check_alive: Callable[[], None], cell: Cell | None) -> str | None:
+    def held_up(self, check_alive: Call, cell: Cell | None) -> str | None:
         """Why no work may begin, or continue after Stopped, and when it may; None: now. It may wait for that here.
 
         `check_alive` is to be called while it waits. `cell`: the one that begins; None: it is none.
@@ -182,7 +182,7 @@ class Instrument:
 class Instruments:
     """All instruments of a command. `check_alive` raises where the command itself must end."""
 
-    def __init__(self, each: Sequence[Instrument], check_alive: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, each: Sequence[Instrument], check_alive: Call = lambda: None) -> None:
         self.each = each
         self.check_alive = check_alive
         self.stopped: Stopped | None = None
@@ -195,7 +195,10 @@ class Instruments:
 
     def conditions(self) -> Json:
         """What they say of all cells."""
-        return {key: value for instrument in self.each for key, value in instrument.conditions().items()}
+        conditions: Json = {}
+        for instrument in self.each:
+            conditions.update(instrument.conditions())
+        return conditions
 
     def prepared(self, phase: Phase) -> Phase:
         """A phase as it is to run."""
@@ -306,8 +309,9 @@ class Instruments:
 @cache
 def found() -> list[type[Instrument]]:
     """Every instrument of fsage and of the studies, those that are near to the command last."""
-    modules = [plugins.module(PACKAGE, FOLDER, name) for name in plugins.names(PACKAGE, FOLDER)]
-    each = [instrument for module in modules for instrument in plugins.subclasses(Instrument, module)]
+    each: list[type[Instrument]] = []
+    for name in plugins.names(PACKAGE, FOLDER):
+        each += plugins.subclasses(Instrument, plugins.module(PACKAGE, FOLDER, name))
     return sorted(each, key=lambda instrument: instrument.order)
 
 
@@ -318,11 +322,14 @@ def does_itself(phase: Phase) -> bool:
 
 def remote() -> dict[str, Remote]:
     """What instruments need on other hosts, by name."""
-    return {name: call for instrument in found() for name, call in instrument.remote.items()}
+    calls: dict[str, Remote] = {}
+    for instrument in found():
+        calls.update(instrument.remote)
+    return calls
 
 
 @contextlib.contextmanager
-def opened(visit: Visit, check_alive: Callable[[], None] = lambda: None) -> Iterator[Instruments]:
+def opened(visit: Visit, check_alive: Call = lambda: None) -> Iterator[Instruments]:
     """The instruments of a command on a target, until it ends. Raises Failure.
 
     `check_alive` raises where the command must end.
@@ -334,9 +341,7 @@ def opened(visit: Visit, check_alive: Callable[[], None] = lambda: None) -> Iter
 
 
 @contextlib.contextmanager
-def looked_on(
-    target: Target, request: Asker, what: str, check_alive: Callable[[], None] = lambda: None
-) -> Iterator[None]:
+def looked_on(target: Target, request: Asker, what: str, check_alive: Call = lambda: None) -> Iterator[None]:
     """Have the instruments look on at a step of fsage. Raises Stopped, Failure."""
     with opened(Visit(target, request), check_alive) as instruments, instruments.around_step(target, what):
         yield

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Failure, Json, in_words
+from fsage.base import Call, Failure, Json, in_words
 from fsage.base.shell import stop
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments import cleanup, query
@@ -26,6 +26,7 @@ from fsage.host.instruments.instrument import Instrument
 from fsage.host.system import library
 from fsage.host.targets.target import Target
 from fsage.model.request import Cell, Phase
+from fsage.model.request import IoGroups as RequestedGroups
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02
@@ -40,25 +41,31 @@ class IoGroups(Instrument):
     """Runs the phases with `io_groups`."""
 
     def unsupported(self, cell: Cell) -> str | None:
-        for wanted in (phase["io_groups"] for phase in cell["phases"] if "io_groups" in phase):
-            why = cleanup.why_no_scheduler(self.target.devices[0], wanted["queue"])
-            if why:
-                return why
-            if wanted["cgroup"] == "v1" and (why := cleanup.v1_unavailable_because()):
-                return why
-            if wanted["cgroup"] == "v2" and (why := iocost.possible({}) if wanted["cost"] else iocost.grantable({})):
-                return f"no shares by weight in cgroup v2: {why}"
-            if any("query" in group for group in wanted["groups"]) and (why := query.unavailable_because()):
-                return why
+        for phase in cell["phases"]:
+            if "io_groups" in phase:
+                why = self._unsupported(phase["io_groups"])
+                if why:
+                    return why
         return None
 
-    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+    def _unsupported(self, wanted: RequestedGroups) -> str | None:
+        why = cleanup.why_no_scheduler(self.target.devices[0], wanted["queue"])
+        if not why and wanted["cgroup"] == "v1":
+            why = cleanup.v1_unavailable_because()
+        if not why and wanted["cgroup"] == "v2":
+            no_shares = iocost.possible({}) if wanted["cost"] else iocost.grantable({})
+            why = no_shares and f"no shares by weight in cgroup v2: {no_shares}"
+        if not why and any("query" in group for group in wanted["groups"]):
+            why = query.unavailable_because()
+        return why
+
+    def run(self, phase: Phase, check_alive: Call) -> Json | None:
         if "io_groups" in phase:
             return run(self.target, phase, check_alive)
         return None
 
 
-def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
+def run(target: Target, phase: Phase, check_alive: Call) -> Json:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,

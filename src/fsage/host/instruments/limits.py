@@ -6,11 +6,10 @@ What is under way when the hours end is ended, and counts as not done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure
+from fsage.base import Call, Failure
 from fsage.host.instruments.instrument import Instrument, Stopped, Visit
 from fsage.host.structure.quota import Quota
 from fsage.host.system import commands, space
@@ -82,7 +81,7 @@ class Limits(Instrument):
             ended.on_record = False
             raise ended
 
-    def held_up(self, check_alive: Callable[[], None], cell: Cell | None) -> str | None:
+    def held_up(self, check_alive: Call, cell: Cell | None) -> str | None:
         self.looked = 0.0
         try:
             self.check()

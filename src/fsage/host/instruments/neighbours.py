@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, cast
 
-from fsage.base import Failure, Json, Refusal
+from fsage.base import Call, Failure, Json, Refusal
 from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
 from fsage.host.instruments.probe import HUNG_S, SERVERS, Busy, Looks, busy_there
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
@@ -89,8 +89,12 @@ class Neighbours(Instrument):
             why = quiet[-1].get("failed")
             if why:
                 raise Failure(f"stop_if: the probe {self.looks.folder}: {why}")
-        names = [name for name in quiet[0] if name != "at"]
-        return {name: sorted(look[name] for look in quiet)[-1 - MOST_ABOVE * QUIET // LAST] for name in names}
+        usual = {}
+        for name in quiet[0]:
+            if name != "at":
+                took = sorted(look[name] for look in quiet)
+                usual[name] = took[-1 - MOST_ABOVE * QUIET // LAST]
+        return usual
 
     @contextlib.contextmanager
     def around_cell(self, cell: Cell) -> Iterator[Json]:
@@ -128,7 +132,7 @@ class Neighbours(Instrument):
         if self.why:
             raise Stopped(self.why)
 
-    def held_up(self, check_alive: Callable[[], None], cell: Cell | None) -> str | None:
+    def held_up(self, check_alive: Call, cell: Cell | None) -> str | None:
         why = self.why or self._now(check_alive)
         if why:
             self.noted["stopped"] = why
@@ -195,8 +199,8 @@ class Neighbours(Instrument):
     def _above(self) -> str | None:
         """Why others suffer, by the last looks; None: they do not."""
         in_a_row = self.stop_if["in_a_row"]
-        if self.last and (why := self.last[-1].get("failed")):
-            return f"stop_if: the probe beside {self.what} failed: {why}"
+        if self.last and "failed" in self.last[-1]:
+            return f"stop_if: the probe beside {self.what} failed: {self.last[-1]['failed']}"
         for name, limit in self.limits.items():
             values = [look[name] for look in self.last if name in look][-LAST:]
             above = [value for value in values if value > limit]
@@ -206,22 +210,23 @@ class Neighbours(Instrument):
                 return self._words(name, shown, f"beside {self.what}")
         return None
 
-    def _now(self, check_alive: Callable[[], None]) -> str | None:
+    def _now(self, check_alive: Call) -> str | None:
         """Why others suffer although fsage does nothing: by `in_a_row` looks; None: one was below the limits."""
-        looks = [self._look(check_alive)]
-        while name := self._slow(looks[-1]):
-            if len(looks) == self.stop_if["in_a_row"]:
-                break
-            time.sleep(QUIET_EVERY_S)
+        looks: list[Json] = []
+        while len(looks) < self.stop_if["in_a_row"]:
+            if looks:
+                time.sleep(QUIET_EVERY_S)
             looks.append(self._look(check_alive))
-        if name is None:
-            return None
+            name = self._slow(looks[-1])
+            if not name:
+                return None
+        assert name
         why = looks[-1].get("failed")
         if why:
             return f"stop_if: the probe failed: {why}"
         return self._words(name, [look[name] for look in looks if name in look], "while fsage did nothing")
 
-    def _look(self, check_alive: Callable[[], None]) -> Json:
+    def _look(self, check_alive: Call) -> Json:
         """A look while fsage does nothing."""
         return {**self.looks.once(check_alive), **(self.busy.take() if self.busy.limits else {})}
 
@@ -241,7 +246,7 @@ class Neighbours(Instrument):
             f"({self.noted['usual_ms'][name]:.4g} ms is usual)"
         )
 
-    def _wait(self, why: str, check_alive: Callable[[], None]) -> bool:
+    def _wait(self, why: str, check_alive: Call) -> bool:
         """Wait until others no longer suffer, by `in_a_row` looks below the limits; whether that came in time."""
         began = time.monotonic()
         below = 0

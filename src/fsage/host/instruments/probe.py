@@ -9,10 +9,9 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from fsage.base import Failure, Json, JsonView
+from fsage.base import Call, Failure, Json, JsonView
 from fsage.host.instruments.looks import FILE_BYTES
 from fsage.host.system import places
 from fsage.host.system.library import BOOT, packed, sent
@@ -31,7 +30,7 @@ class Busy:
 
     def __init__(self, servers: Servers, stop_if: JsonView) -> None:
         self.servers = servers
-        self.limits: dict[str, float] = {name: limit for name in SERVERS if (limit := stop_if[name]) is not None}
+        self.limits: dict[str, float] = {name: stop_if[name] for name in SERVERS if stop_if[name] is not None}
         self.counted: dict[str, list[int]] = {}
         if self.limits and not self._ask():
             name = next(iter(self.limits))
@@ -48,16 +47,23 @@ class Busy:
         """Ask now. The time of a request is that of the slowest OST since the question before, 0 where it had none."""
         before = self.counted
         loads = self._ask()
-        since = [(now[0] - then[0], now[1] - then[1]) for ost, now in self.counted.items() if (then := before.get(ost))]
-        means_ms = [time_us / count / 1000 for count, time_us in since if count > 0]
+        means_ms = []
+        for ost, (count, time_us) in self.counted.items():
+            count_before, time_before_us = before.get(ost, (count, time_us))
+            if count > count_before:
+                means_ms.append((time_us - time_before_us) / (count - count_before) / 1000)
         seen = {"server_load": max(loads, default=0.0), "server_ms": max(means_ms, default=0.0)}
         return {name: round(seen[name], 3) for name in self.limits}
 
     def _ask(self) -> list[float]:
         """The load of each server; what their OSTs have counted is in `counted`."""
         self.asked = time.monotonic()
-        answers = self.servers.ask_servers(do="busy", osts="server_ms" in self.limits).values() if self.limits else ()
-        self.counted = {ost: counts for answer in answers for ost, counts in answer["requests"].items()}
+        self.counted = {}
+        if not self.limits:
+            return []
+        answers = self.servers.ask_servers(do="busy", osts="server_ms" in self.limits).values()
+        for answer in answers:
+            self.counted.update(answer["requests"])
         return [answer["load"] for answer in answers]
 
 
@@ -129,7 +135,7 @@ class Looks:
         self.heard[beside] = []
         return taken
 
-    def once(self, check_alive: Callable[[], None]) -> Json:
+    def once(self, check_alive: Call) -> Json:
         """Look once now, not as the others do beside some work."""
         self._give(b"look\n")
         deadline = time.monotonic() + HUNG_S

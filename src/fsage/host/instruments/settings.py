@@ -43,9 +43,11 @@ class Settings(Instrument):
     def refused(self, cell: Cell) -> str | None:
         tuning = cast(Request, self.visit.request).get("tuning", {})
         try:
-            asked = ask_all(self.hosts.remote_hosts, lambda _: {"do": "settings", "tuning": dict(tuning)})
-            others = [sentence for answer in asked.values() for sentence in answer["astray"]]
-            return first([*self.target.astray(tuning), *others])
+            asked = ask_all(self.hosts.remote_hosts, {"do": "settings", "tuning": dict(tuning)})
+            sentences = self.target.astray(tuning)
+            for answer in asked.values():
+                sentences += answer["astray"]
+            return first(sentences)
         except Lost:
             raise
         except Failure as why:

@@ -92,7 +92,9 @@ class Signs(Instrument):
 
     def _unused(self, before: Mapping[str, Look], after: Mapping[str, Look]) -> list[str]:
         """The OSTs that evicted a client during a phase, and on which no file of the target lies."""
-        by = {name for host, seen in after.items() for name in evicted(before.get(host, {}), seen)}
+        by: set[str] = set()
+        for host, seen in after.items():
+            by.update(evicted(before.get(host, {}), seen))
         return [name for name in sorted(by) if not self.target.osts.is_used(name)]
 
 
@@ -182,9 +184,12 @@ def of_target(lines: Iterable[str], ours: Collection[str]) -> Iterator[str]:
 
 def _mounts(places: Sequence[Path]) -> list[Mount]:
     """The mounts that these places are on. No place is touched: its caches are cold."""
-    every = machine.mounts()
-    above = [[mount for mount in every if Path(mount.point) in (place, *place.parents)] for place in places]
-    return [max(reversed(found), key=lambda mount: len(mount.point)) for found in above if found]
+    below = []
+    for place in places:
+        above = [mount for mount in machine.mounts() if Path(mount.point) in (place, *place.parents)]
+        if above:
+            below.append(max(reversed(above), key=lambda mount: len(mount.point)))
+    return below
 
 
 def segments(snmp: str) -> Network:

@@ -43,8 +43,8 @@ class SparseRoom(Instrument):
         return super().wanted(visit) and bool(visit.target.spec["sparse"])
 
     def unsupported(self, cell: Cell) -> str | None:
-        reads_device = any("{device}" in word for phase in cell["phases"] for word in phase["argv"])
-        if not reads_device or self.target.model_in_place():
+        words = [word for phase in cell["phases"] for word in phase["argv"]]
+        if "{device}" not in " ".join(words) or self.target.model_in_place():
             return None
         return "it reads holes of a sparse image, which reach no disk; a device model charges for them"
 

@@ -96,7 +96,7 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
         settings.strike_change(noted, left)
     mount_points = [mount.point for mount in machine.mounts() if _stays(mount)]
     mounted = None if mount_points else str(PLACE / target.name)
-    root = Path(mount_points[0] if mount_points else str(mounted))
+    root = Path(mounted or mount_points[0])
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
     settings.note_change(noted, entry)
     instance = Path(entry["instance"] or "")
@@ -206,11 +206,13 @@ def end(entry: settings.Entry) -> str:
         with suppress(OSError):
             (instance / "tracing_on").write_text("0")
         instance.rmdir()
-    if entry["mounted"] and (mount := machine.mounted_at(entry["mounted"])) and mount.type == "tracefs":
-        mounting.unmount(Path(entry["mounted"]))
     if entry["mounted"]:
+        point = Path(entry["mounted"])
+        mount = machine.mounted_at(point)
+        if mount and mount.type == "tracefs":
+            mounting.unmount(point)
         with suppress(OSError):
-            Path(entry["mounted"]).rmdir()  # not the one above it, in which another target may just make its own
+            point.rmdir()  # not the one above it, in which another target may just make its own
     return f"the tracing instance {instance} is gone"
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fsage.base import MIB, Json
+from fsage.base import MIB, Call, Json
 from fsage.host.device import loops
 from fsage.host.instruments.counters import of_device
 from fsage.host.instruments.instrument import Instrument
@@ -26,7 +26,7 @@ class Transfers(Instrument):
 
     task = TRANSFER
 
-    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+    def do(self, task: Json, said: Json, check_alive: Call) -> None:
         said.update(bytes=0, seconds=0.0)
         path = self.target.mounts[0] / "measured" / task["file"]
         flags = os.O_RDONLY if task["reads"] else os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -46,12 +46,11 @@ class Names(Instrument):
 
     task = NAMES
 
-    def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
+    def do(self, task: Json, said: Json, check_alive: Call) -> None:
         said["files"] = 0
         operation = OPERATIONS[task["operation"]]
-        queue = Path("/sys/block", Path(self.target.devices[0]).name, "queue")
         for name, value in STILL.items():
-            loops.set_knob(queue / name, value)
+            loops.set_knob(loops.queue_of(self.target.devices[0]) / name, value)
         with clocked(self.target.devices[0], said):
             for number in range(task["files"]):
                 if number % CHECK_EVERY == 0:

@@ -42,18 +42,12 @@ class Loop(Stores):
         why = capabilities.why_no_loops()
         if why:
             missing.append(why)
-        missing += [
-            f"{tool}: {tools.install(tool)}"
-            for tool in dict.fromkeys(
-                [
-                    *PROGRAMS,
-                    *filesystems.named(spec["filesystem"]).programs,
-                    *(filesystems.named(below.FILESYSTEM).programs if spec["sparse"] else ()),
-                ]
-            )
-            if not shutil.which(tool)
-        ]
-        for filesystem in {spec["filesystem"], *([below.FILESYSTEM] if spec["sparse"] else [])}:
+        needed = {spec["filesystem"], below.FILESYSTEM} if spec["sparse"] else {spec["filesystem"]}
+        programs = list(PROGRAMS)
+        for filesystem in sorted(needed):
+            programs += filesystems.named(filesystem).programs
+        missing += [f"{tool}: {tools.install(tool)}" for tool in programs if not shutil.which(tool)]
+        for filesystem in sorted(needed):
             if not filesystems.is_known_here(filesystem):
                 missing.append(f"{filesystem}: this kernel does not know it")
         if os.geteuid() == 0:
@@ -77,7 +71,7 @@ class Loop(Stores):
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
         declaration.refuse_edits(target.claim, spec)
-        disks = [*map(images.whole, noted["images"]), *seek.disks(target.home)]
+        disks = [*map(loops.known_by, noted["images"]), *seek.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim
             return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
@@ -109,12 +103,14 @@ class Loop(Stores):
                 f"now; remove it first: {loops.CLEAR}"
             )
         for image in made if not noted or not images.below_is_away(home, noted) else ():
-            loops.verify(images.whole(image))
-        if noted and "below" in noted and noted["below"]["bytes"] < (taken := takes(spec)).total_bytes:
-            raise Refusal(
-                f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
-                f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
-            )
+            loops.verify(loops.known_by(image))
+        if noted and "below" in noted:
+            taken = takes(spec)
+            if noted["below"]["bytes"] < taken.total_bytes:
+                raise Refusal(
+                    f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
+                    f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
+                )
         claiming.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
         why = models.why_refused(spec["device_model"])
         if why:
@@ -203,20 +199,24 @@ class Loop(Stores):
     def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
         home = declaration.home_of(spec)
         proof = list[str]()
+        stores = claim["stores"] if claim else []
+        ours = [own for store in stores for own in store["uuids"]]
         all_images = images.all_of(home, claim)
         for image in all_images:
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)
         for image in all_images:
             for device in loops.devices_of(image):
-                _wipe(device, claim)
+                if mounting.uuid_on(device) in ours:  # the file system that fsage made, with everything in it
+                    mounting.refuse_if_in_use(device)
+                    mounting.wipe(device)
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
         proof += undo(home, seek.UNDO)
         proof += images.give_back(home)
         proof += undo(home, below.UNDO)
         proof += undo(home)  # after the loop devices, which hold on to the control group
-        for store in claim["stores"] if claim else ():
+        for store in stores:
             if machine.mounted_at(store["mount"]):
                 raise Failure(f"{store['mount']} is still mounted")
             proof.append(f"nothing is mounted at {store['mount']}")
@@ -224,13 +224,6 @@ class Loop(Stores):
                 with contextlib.suppress(OSError):  # not empty: another store's, or somebody else's
                     directory.rmdir()
         return proof
-
-
-def _wipe(device: str, claim: Claim | None) -> None:
-    """Take the file system that fsage made, with everything in it, off the device."""
-    if claim and mounting.uuid_on(device) in {uuid for store in claim["stores"] for uuid in store["uuids"]}:
-        mounting.refuse_if_in_use(device)
-        mounting.wipe(device)
 
 
 TARGET = Loop

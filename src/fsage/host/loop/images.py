@@ -71,11 +71,6 @@ def _stop_copying(descriptor: int) -> bool:
     return bool(below and below.keep_in_place(descriptor))
 
 
-def whole(image: Made) -> Image:
-    """The identity of a written image."""
-    return {"image": image["image"], "dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
-
-
 def why_no_room(spec: Spec, place: Path) -> str | None:
     """Why a sparse target cannot be made in this directory; None where it can."""
     taken = takes(spec)
@@ -116,7 +111,7 @@ def give_back(home: Path) -> list[str]:
         return proof
     for image in located(home, noted)["images"]:
         if image["status"] == "written":
-            loops.verify(whole(image))
+            loops.verify(loops.known_by(image))
             os.truncate(image["image"], 0)
             os.truncate(image["image"], image["bytes"])
             proof.append(f"{image['image']} takes no room")
@@ -149,11 +144,11 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         if not (check and below_is_away(home, noted)):
             noted = located(home, noted, put=not check)
             for image in noted["images"]:
-                loops.verify(whole(image))
+                loops.verify(loops.known_by(image))
         claimed = claims.read(home)
         if claimed:
             return of_a_claim(spec, claimed, noted, check)
-        if all(loops.device_of(whole(image)) for image in noted["images"]):
+        if all(loops.device_of(loops.known_by(image)) for image in noted["images"]):
             return {
                 "changed": False,
                 "msg": f"the images of {spec['name']} are in place",
@@ -162,7 +157,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         if check:
             devices = []
         else:
-            devices = [loops.attach(whole(image)) for image in noted["images"]]
+            devices = [loops.attach(loops.known_by(image)) for image in noted["images"]]
         return {
             "changed": True,
             "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
@@ -187,7 +182,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         noted = located(home, noted, put=True)
     for image in noted["images"]:
         if image["status"] == "written":
-            loops.verify(whole(image))
+            loops.verify(loops.known_by(image))
             continue
         # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
         files.remove(image["image"])
@@ -198,7 +193,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             fill(path, size_bytes)
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
-    devices = [loops.attach(whole(image)) for image in noted["images"]]
+    devices = [loops.attach(loops.known_by(image)) for image in noted["images"]]
     if any(image["nocow"] for image in noted["images"]):
         nocow = " (no copy on write: chattr +C)"
     else:
@@ -337,4 +332,4 @@ def known_images(home: Path, claim: Claim | None) -> list[Made]:
 
 def all_of(home: Path, claim: Claim | None) -> list[Image]:
     """All written images of the target, and the disks that the device model offers in their place."""
-    return [*(whole(image) for image in known_images(home, claim) if "ino" in image), *seek.disks(home)]
+    return [*(loops.known_by(image) for image in known_images(home, claim) if "ino" in image), *seek.disks(home)]

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from fsage.base import Failure, Json, Refusal
+from fsage.base import Call, Failure, Json, Refusal
 from fsage.host.device import below, capabilities, loops
 from fsage.host.stores import copies, filesystems
 from fsage.host.stores.filesystems import FileSystem, Range
@@ -103,10 +103,7 @@ class Stores(Target, facts.Loop):
             if following and mounted_uuid in (*following, None):
                 unfinished = True
             elif mounted_uuid != current:
-                if following:
-                    journalled = f" (nor the journalled next one, {following[0]})"
-                else:
-                    journalled = ""
+                journalled = f" (nor the journalled next one, {following[0]})" if following else ""
                 raise Refusal(
                     f"{device} ({store['image']}) has a file system with UUID {mounted_uuid or 'none'}, not the "
                     f"claimed {current}{journalled}; nothing was touched. To clear the target: {loops.CLEAR}"
@@ -231,7 +228,7 @@ class Stores(Target, facts.Loop):
     def laid_space(self, counting: Counting = ONCE) -> Store:
         return self.free_space(0, counting)
 
-    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> Json:
+    def restore(self, image: Path, digest: str, check_lease: Call) -> Json:
         """Put the file system of a metadata image in the place of the target's own.
 
         Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system.
@@ -251,8 +248,7 @@ class Stores(Target, facts.Loop):
             mounting.refuse_if_in_use(device)
             mounting.wipe(device)
             written = copies.write(raw, device)
-        filesystems.mount(filesystem, device, point, self._options())
-        filesystems.verify(filesystem, device, store["uuids"][-1], point)
+        self._mount_next(store, device, point)
         taken = sorted({".fsage", "filler", "measured"} & set(os.listdir(point)))
         if taken:
             mounting.unmount(point)
@@ -261,9 +257,7 @@ class Stores(Target, facts.Loop):
             )
         os.chown(point, 0, 0)  # the root directory belonged to a user of the original
         os.chmod(point, 0o755)
-        del store["uuids"][:-1]
-        self.save()
-        self.mount()
+        self._complete(store)
         return {"filesystem_bytes": size_bytes, "metadata_bytes": written}
 
     @property
@@ -285,10 +279,9 @@ class Stores(Target, facts.Loop):
             self.save()
             change(device)
         else:
-            if is_kept:
-                path = below.kept_path(self.home, name)
-            else:
-                path = below.keep(self.home, name, image, change)
+            path = below.kept_path(self.home, name)
+            if not is_kept:
+                below.keep(self.home, name, image, change)
             store["uuids"] = [own, mounting.uuid_on(str(path)) or own]
             self.save()
             given = fiemap.extents(image)
@@ -296,12 +289,20 @@ class Stores(Target, facts.Loop):
             _give(image, given)
         caches.give_up(Path(self.model.disk(store)["image"]))
         caches.drop_device(device)
+        self._mount_next(store, device, point)
+        self._complete(store)
+        return is_kept
+
+    def _mount_next(self, store: ClaimedStore, device: str, point: Path) -> None:
+        """Mount the file system that was put in the place of the store's own."""
         filesystems.mount(self.spec["filesystem"], device, point, self._options())
         filesystems.verify(self.spec["filesystem"], device, store["uuids"][-1], point)
+
+    def _complete(self, store: ClaimedStore) -> None:
+        """Note that it is the store's own from now on."""
         del store["uuids"][:-1]
         self.save()
         self.mount()
-        return is_kept
 
     def note_kept(self, name: str, notes: Json | None) -> None:
         below.note_kept(self.home, name, notes)

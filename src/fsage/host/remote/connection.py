@@ -31,7 +31,7 @@ from io import BufferedReader
 from types import MappingProxyType
 from typing import cast
 
-from fsage.base import Failure, Json
+from fsage.base import Call, Failure, Json
 from fsage.base.message import Unacceptable
 from fsage.base.shell import SSH, stop
 from fsage.host.system.commands import Command, too_late, wait
@@ -155,7 +155,7 @@ def silence(hosts: Iterable[Host]) -> None:
 
 
 def answers_of(
-    hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Callable[[], None] = lambda: None
+    hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Call = lambda: None
 ) -> dict[str, Json]:
     """The next answer of each host; `check_alive` is called often.
 
@@ -183,11 +183,10 @@ def answers_of(
     return answers
 
 
-def ask_all(hosts: Iterable[Host], what: Callable[[Host], Json]) -> dict[str, Json]:
-    """Send every host `what(host)`, then wait for all answers. Raises as `answers_of`."""
-    hosts = list(hosts)
+def ask_all(hosts: Sequence[Host], what: Json) -> dict[str, Json]:
+    """Tell every host the same, then wait for all answers. Raises as `answers_of`."""
     for host in hosts:
-        host.tell(what(host))
+        host.tell(what)
     return answers_of(hosts)
 
 
@@ -197,7 +196,9 @@ def start(hosts: Sequence[Host], spec: Spec, claim: str | None) -> dict[str, Jso
     try:
         for host in hosts:
             host.give(code)
-        return ask_all(hosts, lambda host: {"target": spec, "claim": claim, "role": host.role})
+        for host in hosts:
+            host.tell({"target": spec, "claim": claim, "role": host.role})
+        return answers_of(hosts)
     except Failure:
         end(hosts)
         raise
@@ -218,7 +219,7 @@ START_LOOK_S = 0.002
 class _Asking(Command):
     """A command whose lines NEXT are no output: each calls `next_number`. They come before all other output."""
 
-    next_number: Callable[[], None] | None = None
+    next_number: Call | None = None
 
     def hear(self, chunk: bytes, of_stdout: bool) -> None:
         super().hear(chunk, of_stdout)
@@ -260,9 +261,9 @@ class SynchronisedCommand:
     def run(
         self,
         job: str,
-        check_alive: Callable[[], None],
+        check_alive: Call,
         timeout_s: float,
-        next_number: Callable[[], None] | None = None,
+        next_number: Call | None = None,
         also: Mapping[BufferedReader, Callable[[], bool]] = MappingProxyType({}),
     ) -> Json:
         """Give it its job, and wait until it ends; a result as of fsage.host.system.commands.run.

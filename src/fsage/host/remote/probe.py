@@ -32,8 +32,10 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])
     tools = versions(spec["containers"])
-    if not tools["fio"] and not missing and (why := containers.why_unusable(spec["containers"])):
-        missing.append(f"fio: nothing can be measured without it; {why}")
+    if not tools["fio"] and not missing:
+        why = containers.why_unusable(spec["containers"])
+        if why:
+            missing.append(f"fio: nothing can be measured without it; {why}")
     if target.why_not_as(spec):
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:

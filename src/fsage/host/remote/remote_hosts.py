@@ -10,11 +10,11 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Json, JsonView, Refusal
+from fsage.base import Call, Failure, Json, JsonView, Refusal
 from fsage.host.remote import probe
 from fsage.host.remote.connection import (
     PATIENCE_S,
@@ -55,13 +55,13 @@ def meet(spec: Spec, request: Request) -> Limits:
     """
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
-    if spec["launcher"] == "srun" and kinds.named(spec["kind"]).of_one_host:
+    kind = kinds.named(spec["kind"])
+    if spec["launcher"] == "srun" and kind.of_one_host:
         raise Refusal(
             f"fsage_target.launcher is srun and kind is {spec['kind']}. slurmd starts the tasks of srun outside of "
             f"fsage's mount namespace, where target {spec['name']} is not mounted. Nothing was touched; declare "
             "launcher openmpi or mpich"
         )
-    kind = kinds.named(spec["kind"])
     if kind.of_one_host:
         return budget.effective(spec["limits"])
     with contextlib.closing(Hosts(spec, None, inventory_of(request))) as hosts:
@@ -100,19 +100,31 @@ class Hosts:
                 "every host"
             ) from why
         heard_at = time.time()
-        own: JsonView = probe.facts(spec) if claim else probe.probe(spec, {}, False)["probe"] if self.clients else {}
-        self.seen = {hosts["clients"][0]["name"]: own, **{host.name: answers[host.name] for host in self.clients}}
-        wrong = [f"{name} lacks {what}" for name, seen in self.seen.items() for what in seen.get("missing", ())]
-        wrong += [
-            f"{host.name} (servers): neither root nor its helper; where you may just log in, the group is `watched`"
-            for host in self.servers
-            if not answers[host.name]["root"]
-        ]
-        wrong += [skew for name, answer in answers.items() for skew in skews(name, answer["time"], asked_at, heard_at)]
-        of_hosts = [seen["limits"] for seen in (*self.seen.values(), *answers.values()) if "limits" in seen]
-        self.limits = limits.stricter(budget.effective(spec["limits"]), *cast("list[Limits]", of_hosts))
-        wrong += filter(None, [limits.why_too_many(self.limits, len(self.client_names))])
-        wrong = wrong + differences(self.seen)
+        own: JsonView = {}
+        if claim:
+            own = probe.facts(spec)
+        elif self.clients:
+            own = probe.probe(spec, {}, False)["probe"]
+        self.seen = {self.client_names[0]: own}
+        for host in self.clients:
+            self.seen[host.name] = answers[host.name]
+        wrong: list[str] = []
+        for name, seen in self.seen.items():
+            wrong += [f"{name} lacks {what}" for what in seen.get("missing", ())]
+        for host in self.servers:
+            if not answers[host.name]["root"]:
+                wrong.append(
+                    f"{host.name} (servers): neither root nor its helper; where you may just log in, the group is "
+                    "`watched`"
+                )
+        for name, answer in answers.items():
+            wrong += skews(name, answer["time"], asked_at, heard_at)
+        allowed = [seen["limits"] for seen in (own, *answers.values()) if "limits" in seen]
+        self.limits = limits.stricter(budget.effective(spec["limits"]), *cast("list[Limits]", allowed))
+        why_too_many = limits.why_too_many(self.limits, len(self.client_names))
+        if why_too_many:
+            wrong.append(why_too_many)
+        wrong += differences(self.seen)
         if wrong:
             self.close()
             raise Refusal(f"{'; '.join(wrong)}; nothing was touched")
@@ -143,15 +155,16 @@ class Hosts:
             host.tell({"do": "drop", "of_state": list(map(str, of_state))})
         own = target.drop_caches([*measured_files(target.mounts), *of_state])
         dropped: JsonView = answers_of(self.clients)
-        every = {**dropped, **ask_all(self.servers, lambda _: {"do": "drop"})}
+        every = {**dropped, **ask_all(self.servers, {"do": "drop"})}
         together = caches.together([own, *dropped.values()])
         return {**own, **together, "seconds": time.monotonic() - began, "hosts": every}
 
     def ask_servers(self, **what: object) -> dict[str, Json]:
         """Tell every server to do something; the answer of each, by name."""
-        return ask_all([*self.servers, *self.watched] if what["do"] in READS else self.servers, lambda _: what)
+        watched = self.watched if what["do"] in READS else []
+        return ask_all([*self.servers, *watched], what)
 
-    def together(self, phase: Phase, target: Target, check_alive: Callable[[], None]) -> Json:
+    def together(self, phase: Phase, target: Target, check_alive: Call) -> Json:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.
 
         Returns a phase's result. The output of each host is under `by_host`, with its clock (`Host.clock`). `told`: the

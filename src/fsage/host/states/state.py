@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from fsage.base import Failure, Json, JsonView, Refusal, typed
+from fsage.base import Call, Failure, Json, JsonView, Refusal, typed
 from fsage.host import structure as making
 from fsage.host.instruments.instrument import Stopped, looked_on
 from fsage.host.remote.connection import answers_of
@@ -21,8 +21,8 @@ from fsage.host.system import caches
 from fsage.host.system.files import Stamp, stamp
 from fsage.host.targets import budget, claims, lease
 from fsage.host.targets.budget import Wrong, nothing
-from fsage.host.targets.lease import held, lost
-from fsage.host.targets.opening import opened
+from fsage.host.targets.lease import lost
+from fsage.host.targets.opening import at_work, opened
 from fsage.host.targets.target import Target
 from fsage.layouts.store import StoresLayout
 from fsage.model import structure
@@ -54,10 +54,19 @@ def rest_of(done: Sequence[Step], steps: Sequence[Step]) -> list[Step] | None:
     return steps[reached:]
 
 
+def with_step(done: Sequence[Step], step: Step) -> list[Step]:
+    """The steps that are done once `step` is, which may continue the last of them."""
+    before = list(done)
+    if before and step.continues(before[-1]):
+        before.pop()
+    return [*before, step]
+
+
 def due(target: Target, request: Request, kind: str | None) -> tuple[Token, Step | None]:
     """The token, and the next step when it is of `kind`. Raises Refusal where no step leads to the requested state."""
     now, why = inspect(target)
-    if now and (step := resumable_step(now, request)):
+    step = now and resumable_step(now, request)
+    if now and step:
         return now, step if kind in (None, step.kind) else None
     what = kind or "apply a step to"
     if why or not now:
@@ -90,15 +99,17 @@ def resumable_step(now: Token, request: Request) -> Step | None:
 
 def scrub(spec: JsonView, request: Request, check: bool) -> Result:
     """Empty the target unless the request's state can be reached from where it is."""
-    target = opened(spec, request)
-    with held(target.home, request):
+    with at_work(spec, request) as target:
         now, why = inspect(target, whole=True)
-        if now and (step := resumable_step(now, request)):
-            return {"changed": False, "msg": f"target {target.name}: {step.kind} resumes"}
-        rest, at = (None, "") if why or not now else (rest_of(now.done, request["steps"]), now.state)
-        if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
-            return {"changed": False, "msg": f"target {target.name} is at {at!r}; {len(rest)} steps to do"}
-        reason = why or f"{request['state']!r} cannot be reached from {at!r}"
+        if now:
+            step = resumable_step(now, request)
+            if step:
+                return {"changed": False, "msg": f"target {target.name}: {step.kind} resumes"}
+            rest = None if why else rest_of(now.done, request["steps"])
+            if rest is not None and (not rest or request.get("reuse", "nested") == "nested"):
+                return {"changed": False, "msg": f"target {target.name} is at {now.state!r}; {len(rest)} steps to do"}
+            why = why or f"{request['state']!r} cannot be reached from {now.state!r}"
+        reason = str(why)
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
         refuse_unfit(target, request)  # before anything is deleted
@@ -133,7 +144,9 @@ def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> 
             f"the files of target {target.name} hold {accounts['held_bytes']} bytes, and its claim allows "
             f"{target.capacity_bytes}; scrub.yml empties it"
         )
-    notes = {key: value for key, value in now.notes.items() if key not in ("digest", PAUSED)}
+    notes = dict(now.notes)
+    notes.pop("digest", None)
+    notes.pop(PAUSED, None)
     if "error" in extents:
         why = target.why_no_extents(extents["error"])
         notes["digest"] = {"absent": f"{why}: extents are not compared, only names, sizes and free space"}
@@ -166,14 +179,16 @@ def _accounted(target: Target, now: Token) -> Wrong:
 
 def _accounts(target: Target) -> Json:
     prints = fingerprint(target)
-    kept = ("files", "bytes", "held_bytes", "free_bytes", "osts")
-    return {"fingerprint": prints["hash"], **{key: prints[key] for key in kept if key in prints}}
+    accounts = {"fingerprint": prints["hash"]}
+    for key in ("files", "bytes", "held_bytes", "free_bytes", "osts"):
+        if key in prints:
+            accounts[key] = prints[key]
+    return accounts
 
 
 def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Result:
     """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
-    target = opened(spec, request)
-    with held(target.home, request):
+    with at_work(spec, request) as target:
         now, step = due(target, request, kind)
         if step is None:
             return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
@@ -189,10 +204,7 @@ def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Re
             what = f"step {step.kind} of state {request['state']}"
             reach_s = request.get("reach_s", 0.0)
             budget.refuse_now(target.spec["limits"], what, reach_s, wanted)
-            if step.SHARDED:
-                clients = max(1, len(clients_of(request)))
-            else:
-                clients = 1
+            clients = max(1, len(clients_of(request))) if step.SHARDED else 1
             if clients > 1:
                 refuse_unfit(target, request)
             claims.token_changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
@@ -238,15 +250,14 @@ def work(
     request: Request,
     step: Step,
     shard: Shard = ALONE,
-    check_alive: Callable[[], None] = lambda: None,
+    check_alive: Call = lambda: None,
 ) -> Result:
     """Do one host's shard of the announced step. Raises Failure as soon as another run holds the target.
 
     `check_alive` is called before each file, and raises where nobody waits for it any more.
     """
     kind = step.kind
-    target = opened(spec, request, anywhere=True)
-    with held(target.home, request, shared=True):
+    with at_work(spec, request, anywhere=True, shared=True) as target:
         now = claims.read_token(target.mounts[0])
         if not now or now.step != step or now.status != BUILDING:
             raise Refusal(
@@ -260,7 +271,8 @@ def work(
             # The token tells the shards on all hosts that another run holds the target. On the launcher the lease
             # tells it earlier. This runs for each file, so both are read only after they were written.
             nonlocal looked
-            if looked == (stamps := list(map(stamp, noted))):
+            stamps = list(map(stamp, noted))
+            if looked == stamps:
                 return
             looked = stamps
             if claims.read_token(target.mounts[0]) != now or lost(target.home, request):
@@ -286,16 +298,12 @@ def work(
 def end(spec: JsonView, request: Request, step: Step) -> Result:
     """Verify what the shards did and declare the target ready."""
     kind = step.kind
-    target = opened(spec, request)
-    with held(target.home, request):
+    with at_work(spec, request) as target:
         now = claims.read_token(target.mounts[0])
         if not now or now.step != step:
             raise Refusal(f"target {target.name} does not expect the end of this {kind} step")
         target.osts.verify_preallocation(step)
-        before = now.done
-        if before and step.continues(before[-1]):
-            before = before[:-1]
-        done = [*before, step]
+        done = with_step(now.done, step)
         making.verify(target.mounts, done, target.capacity_bytes, now.notes)
         making.verify_made(step, target)
         reached = done == request["steps"]
@@ -313,11 +321,10 @@ def end(spec: JsonView, request: Request, step: Step) -> Result:
 
 def diagnose(spec: JsonView, request: Request, check: bool) -> Result:
     """What the target is, and which steps the request's state still needs; changes nothing of its structure."""
-    target = opened(spec, request)
-    with held(target.home, request):
+    with at_work(spec, request) as target:
         now, why = inspect(target, whole=True)
         steps = request.get("steps", [])
-        rest = None if why or not now else rest_of(now.done, steps)
+        rest = rest_of(now.done, steps) if now and not why else None
         todo = [step.kind for step in (steps if rest is None else rest)]
         if rest is None:
             todo.insert(0, "scrub")
@@ -335,8 +342,7 @@ def evidence(spec: JsonView, request: Request, check: bool) -> Result:
 
     On Lustre the request has the servers' answers to the verb `osts` under `osts`.
     """
-    target = opened(spec, request)
-    with held(target.home, request):
+    with at_work(spec, request) as target:
         now, why = inspect(target)
         if why or not now or list(now.done) != request["steps"]:
             at = why or (now.state if now else "")

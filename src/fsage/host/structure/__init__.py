@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fsage.base import Failure
+from fsage.base import Call, Failure
 from fsage.host.targets.target import Target
 from fsage.model import plugins
 from fsage.model.structure import Notes, Shard, Step, expected, place_of
@@ -27,9 +27,9 @@ class Work:
     notes: Notes = field(default_factory=dict)
 
 
-def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
+def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
     """Do one shard of a step. Raises Failure."""
-    does: Callable[[Step, Target, list[Step], Shard, Callable[[], None]], Work]
+    does: Callable[[Step, Target, list[Step], Shard, Call], Work]
     does = getattr(plugins.beside(step, "host"), step.kind)
     return does(step, target, done, shard, check_lease)
 

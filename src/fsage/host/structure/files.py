@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fsage.base import Call
 from fsage.host.system import kernel, places
 from fsage.model.structure import SHARD, Method, folder_of
 
@@ -64,7 +65,7 @@ def in_turns(
     sizes: Sequence[int],
     request_bytes: int,
     method: Method,
-    check_lease: Callable[[], None] = lambda: None,
+    check_lease: Call = lambda: None,
     spend: Callable[[int], None] = lambda size: None,
 ) -> None:
     """Make files that grow at the same time: each gets one request, then each the next, until all have their sizes.

@@ -12,16 +12,16 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from fsage.base import Failure
+from fsage.base import Call, Failure
 from fsage.host.structure import files
 from fsage.host.system import kernel
 from fsage.host.targets.target import Target
 from fsage.model import filesystems
-from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, path_of
+from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, folder_of
 
 ENTRY_BYTES = 64  # of a directory, for each file
 EVERYWHERE = -1  # files that lie on any store
@@ -72,10 +72,12 @@ class Quota:
 
     def existing(self, generation: int, count: int) -> dict[Path, int]:
         """Sizes of those of so many files of a generation that are there already."""
-        mounts = self.target.mounts
-        first = [first + store for first in range(0, max(1, count), SHARD) for store in range(len(mounts))]
-        folders = {path_of(mounts, generation, index).parent for index in first}
-        return {Path(entry.path): entry.stat().st_size for folder in folders for entry in os.scandir(folder)}
+        sizes: dict[Path, int] = {}
+        for first in range(0, max(1, count), SHARD):
+            for mount in self.target.mounts:
+                for entry in os.scandir(mount / "filler" / folder_of(generation, first)):
+                    sizes[Path(entry.path)] = entry.stat().st_size
+        return sizes
 
     def remove_all(self) -> None:
         """Remove all files that are on the target, whoever made them; what a link leads to stays."""
@@ -116,7 +118,7 @@ class Quota:
         sizes: Sequence[int],
         request_bytes: int,
         method: Method,
-        check_lease: Callable[[], None],
+        check_lease: Call,
     ) -> None:
         """Make several files that grow at the same time (files.in_turns)."""
         if method == "fallocate" and paths:

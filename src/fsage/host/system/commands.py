@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import IO
 
-from fsage.base import Failure, Json, in_words
+from fsage.base import Call, Failure, Json, in_words
 from fsage.base.shell import stop
 
 _interrupted = threading.Event()
@@ -81,7 +81,7 @@ class Command:
 
 def run(
     commands: Sequence[Sequence[str]],
-    check_alive: Callable[[], None],
+    check_alive: Call,
     timeout_s: float,
     front: Sequence[str] = (),
     **how: object,
@@ -130,7 +130,7 @@ def too_late(began: float) -> str:
 
 def wait(
     running: list[Command],
-    check_alive: Callable[[], None],
+    check_alive: Call,
     end: float,
     also: Mapping[BufferedReader, Callable[[], bool]] = MappingProxyType({}),
 ) -> bool:
@@ -239,4 +239,5 @@ def _has_open(pid: int, folders: Sequence[Path]) -> bool:
         links = list(map(os.readlink, Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
         return False
-    return any(link.startswith(f"{folder}/") for link in links for folder in folders)
+    below = tuple(f"{folder}/" for folder in folders)
+    return any(link.startswith(below) for link in links)

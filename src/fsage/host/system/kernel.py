@@ -67,6 +67,12 @@ def shown_number(number: int) -> str:
     return f"{os.major(number)}:{os.minor(number)}"
 
 
+def as_number(shown: str) -> int:
+    """The number of a device that the kernel writes as `major:minor`."""
+    major, minor = shown.split(":")
+    return os.makedev(int(major), int(minor))
+
+
 def folder_of(number: str) -> Path:
     """What sysfs has of the block device with this number (`major:minor`)."""
     return Path("/sys/dev/block", number)

@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fsage.base import Failure, Refusal
+from fsage.base import Call, Failure, Refusal
 
 PRIVATE = 0o700
 PRIVATE_FILE = 0o600
@@ -148,7 +148,7 @@ def file_in(above: int, path: Path, flags: int) -> int:
         return descriptor
 
 
-def empty(above: int, path: Path | str, threads: int = 1, spend: Callable[[], None] = lambda: None) -> None:
+def empty(above: int, path: Path | str, threads: int = 1, spend: Call = lambda: None) -> None:
     """Remove all that is in an open directory, which is at `path`; of links not what they lead to.
 
     `spend` is called before each file is removed. An entry that is replaced by another directory or a link meanwhile is

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -57,6 +57,21 @@ def strike_change(path: Path, entry: Entry) -> None:
         files.write_json(path, {"boot_id": files.boot_id(), "entries": left})
     else:
         files.remove(path)
+
+
+def undo(path: Path, how: Mapping[str, Callable[[Entry], str]]) -> list[str]:
+    """Undo the noted changes whose kinds are in `how`, newest first; a sentence for each that was verified.
+
+    Raises Failure; what could not be undone stays noted.
+    """
+    proof = []
+    for entry in reversed(journal_entries(path)):
+        if entry["kind"] in how:
+            proof.append(how[entry["kind"]](entry))
+            strike_change(path, entry)
+    if not journal_entries(path):
+        files.remove(path)  # void entries of an earlier boot
+    return proof
 
 
 NOTE = Path("/var/lib/fsage/settings.json")
@@ -119,14 +134,18 @@ def change(
         if not wanted and not dropped:
             return []
         now = kind.read({*wanted, *dropped})
-        after = {name: {**entry, "set": list(entry["set"])} for name, entry in before.items()}
+        after = dict(before)
         for name in dropped:
-            after[name]["set"] = [other for other in after[name]["set"] if not same(holder, other)]
+            others = [other for other in before[name]["set"] if not same(holder, other)]
+            after[name] = {**before[name], "set": others}
         for name in set(wanted) & set(now):
-            after.setdefault(name, {"first": now[name], "set": []})
-            after[name]["set"] = list(_with(after[name]["set"], holder, wanted[name]))
-        goal = {name: _goal(after[name]) for name in sorted({*wanted, *dropped} & set(now))}
-        differs = {name: value for name, value in goal.items() if value is not None and value != now[name]}
+            entry = before.get(name, {"first": now[name], "set": []})
+            after[name] = {**entry, "set": list(_with(entry["set"], holder, wanted[name]))}
+        differs = {}
+        for name in sorted({*wanted, *dropped} & set(now)):
+            goal = _goal(after[name])
+            if goal is not None and goal != now[name]:
+                differs[name] = goal
         if not check:
             _write({**whole, kind.name: {**after, **{name: before[name] for name in dropped}}})
             try:
@@ -146,8 +165,12 @@ def of(holder: Holder, entry: JsonView) -> bool:
 
 def holders(kind: str) -> list[Holder]:
     """All who hold settings of a kind, each once."""
-    every = [other for entry in notes(kind).values() for other in entry["set"]]
-    return [other for number, other in enumerate(every) if not any(same(other, first) for first in every[:number])]
+    found: list[Holder] = []
+    for entry in notes(kind).values():
+        for other in entry["set"]:
+            if not any(same(other, known) for known in found):
+                found.append(other)
+    return found
 
 
 def described(other: JsonView) -> str:

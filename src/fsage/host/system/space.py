@@ -43,7 +43,7 @@ def available_bytes() -> int:
 def _left_in_groups() -> Iterator[int]:
     """Bytes that are left to each group of this process that has a limit (cgroup-v2.rst, cgroup-v1/memory.rst)."""
     lines = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    own = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
+    own = dict(line.split(":", 2)[1:] for line in lines)
     for mount in machine.mounts():
         controllers = {"cgroup2": "", "cgroup": "memory"}.get(mount.type)
         if controllers is None or controllers not in own or controllers not in mount.super_options:
@@ -148,7 +148,9 @@ def places(declared: str | None) -> tuple[list[Path], list[str]]:
             continue
         if not os.access(parent, os.W_OK):
             bad.append(f"{place} cannot be written")
-        elif why := why_no_direct_io(parent):
+            continue
+        why = why_no_direct_io(parent)
+        if why:
             bad.append(why)
         else:
             good.append(place)

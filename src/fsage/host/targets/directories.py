@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from fsage.base import GIB, Json, Refusal
+from fsage.base import GIB, Call, Json, Refusal
 from fsage.host.system import files, places, space
 from fsage.host.targets import budget, claims
 from fsage.layouts import machine
@@ -190,7 +190,7 @@ def _lasting(identity: Json) -> Json:
     return {key: value for key, value in identity.items() if key != "dev"}
 
 
-def clear(place: Path, keep_mark: bool, threads: int = 1, spend: Callable[[], None] = lambda: None) -> list[str]:
+def clear(place: Path, keep_mark: bool, threads: int = 1, spend: Call = lambda: None) -> list[str]:
     """Remove fsage's own trees in `place`; names of all other entries, which stay, are returned."""
     inside = [m.point for m in machine.mounts() if Path(place) in Path(m.point).parents]
     if inside:

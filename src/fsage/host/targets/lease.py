@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from fsage.base import Json, JsonView, Refusal
 from fsage.host.system import files, kernel, places, settings
@@ -133,15 +134,13 @@ def refuse_if_held(home: Path, request: Asker) -> None:
 
     `request["gone"]` names runs that are known to have been killed, wherever they were.
     """
-    current = read_json(home / NOTE)
+    current = living(home, request)
     holder = request.get("holder")
-    if current is None or (holder and current["run"] == holder["run"]):
-        return
-    if current["run"] not in request.get("gone", ()) and alive(current):
+    if current and not (holder and current["run"] == holder["run"]):
         raise Held(
             f"target {home.name} is held by {describe(current)}; nothing was touched. "
             "Wait for that run or stop it, then give the same command again.",
-            current,
+            cast(Holder, current),
         )
 
 

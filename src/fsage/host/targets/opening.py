@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import cast
 
 from fsage.base import JsonView, Refusal
@@ -93,6 +95,14 @@ def opened(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
     """
     lease.refuse_if_held(declaration.home_of(declaration.complete(spec)), request)
     return verified(spec, request, anywhere)
+
+
+@contextlib.contextmanager
+def at_work(spec: JsonView, request: Asker, anywhere: bool = False, shared: bool = False) -> Iterator[Target]:
+    """The target of the request (`opened`), held while the block runs (`lease.held`). Raises Refusal."""
+    target = opened(spec, request, anywhere)
+    with lease.held(target.home, request, shared):
+        yield target
 
 
 def verified(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:

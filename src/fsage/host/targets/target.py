@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Json, JsonView, Refusal
+from fsage.base import Call, Failure, Json, JsonView, Refusal
 from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores import filesystems
@@ -157,12 +157,15 @@ class Target(Kind):
 
     def mount_options(self) -> list[str]:
         """The options of every mount, read from the kernel."""
+        options = []
         lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-        return [line[3] for mount in self.mounts for line in lines if line[1] == str(mount)]
+        for mount in map(str, self.mounts):
+            options += [line[3] for line in lines if line[1] == mount]
+        return options
 
     def queues(self) -> list[Path]:
         """The folder of each store's block queue in sysfs."""
-        return [Path("/sys/block") / Path(device).name / "queue" for device in self.devices]
+        return list(map(loops.queue_of, self.devices))
 
     def disks(self) -> list[Json]:
         """What decides in each store how ext4 looks for blocks; None: this kernel or file system has it not."""
@@ -190,8 +193,8 @@ class Target(Kind):
 
         Raises Refusal.
         """
-        bare = any(device in word for device in self.devices for word in argv)
-        if bare:
+        command = " ".join(argv)
+        if any(device in command for device in self.devices):
             return []
         return self.as_user()
 
@@ -219,7 +222,7 @@ class Target(Kind):
         """Raise Failure where a file system of its own is not mounted: what is written then lies below its mount."""
         return
 
-    def restore(self, image: Path, digest: str, check_lease: Callable[[], None]) -> Json:
+    def restore(self, image: Path, digest: str, check_lease: Call) -> Json:
         """Replace the file system by that of a metadata image; notes of that. Raises Failure."""
         raise Failure(f"target {self.name} is of kind {self.kind}: an image is restored only onto one of kind loop")
 
@@ -329,18 +332,19 @@ class Target(Kind):
 
     def astray(self, tuning: JsonView) -> list[str]:
         """A sentence for each tunable that is not as a study's `tuning` says, and for each that it does not name."""
-        noted = {name: entry for name, entry in claims.read_tunables(self.home).items() if "unsupported" not in entry}
-        sentences = [
-            f"{name} of {self.name}'s queue is {', '.join(now)}, and the study does not name it: an earlier one did"
-            for name, entry in sorted(noted.items())
-            if name not in tuning and (now := loops.values(self.queues(), name)) != entry["before"]
-        ]
-        return sentences + [
-            f"{name} of {self.name}'s queue is {', '.join(now)}, and the study names {tuning[name]}: "
-            "tune_clients.yml sets it"
-            for name in sorted(set(tuning) & set(noted))
-            if set(now := loops.values(self.queues(), name)) != {str(tuning[name])}
-        ]
+        unnamed = []
+        other = []
+        for name, entry in sorted(claims.read_tunables(self.home).items()):
+            if "unsupported" in entry:
+                continue
+            now = loops.values(self.queues(), name)
+            present = f"{name} of {self.name}'s queue is {', '.join(now)}, and the study"
+            if name not in tuning:
+                if now != entry["before"]:
+                    unnamed.append(f"{present} does not name it: an earlier one did")
+            elif set(now) != {str(tuning[name])}:
+                other.append(f"{present} names {tuning[name]}: tune_clients.yml sets it")
+        return unnamed + other
 
     def untune(self, holder: Holder, check: bool) -> list[str]:
         """Restore what was set by `tune`; a sentence for each tunable that changes."""

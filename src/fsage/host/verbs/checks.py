@@ -100,12 +100,17 @@ def why_refused(declared: JsonView, request: Request) -> str | None:
 
 def held(homes: Sequence[Path], declared: Sequence[Spec]) -> list[HeldTarget]:
     """The targets that these homes note, and declared ones that have a claim's mark and no note. Changes nothing."""
-    found = [target for home in homes for target in _noted(home)]
+    found: list[HeldTarget] = []
+    for home in homes:
+        found += _noted(home)
     known = {target.home for target in found}
     for spec in declared:
         home = declaration.home_of(spec)
+        if home in known:
+            continue
         with contextlib.suppress(Refusal, Failure, OSError):  # another file system, or none: nothing of ours is known
-            if home not in known and (left := kinds.named(spec["kind"]).left_behind(spec)):
+            left = kinds.named(spec["kind"]).left_behind(spec)
+            if left:
                 place = left["stores"][0]["mount"]
                 what = f"{place}, claimed {left.get('created', 'once')}, whose note is lost"
                 found.append(HeldTarget(spec["name"], spec["kind"], home, what, None, left["id"]))
@@ -145,16 +150,12 @@ def _words(claim: Json | None, images: Json | None) -> str:
     else:
         since = "made, not claimed"
     if images:
-        if "below" in images:
-            on_disk = [images["below"]]
-        else:
-            on_disk = images["images"]
+        on_disk = [images["below"]] if "below" in images else images["images"]
         where = f"{_taken(on_disk)} in {Path(on_disk[0]['image']).parent}"
+    elif claim:
+        where = str(claim["stores"][0]["mount"])
     else:
-        if claim:
-            where = str(claim["stores"][0]["mount"])
-        else:
-            where = "nowhere"
+        where = "nowhere"
     return f"{since}, {where}"
 
 

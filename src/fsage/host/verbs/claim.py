@@ -7,6 +7,7 @@ UUIDs to come. After a kill at any moment the next `claim` completes it, or `rem
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 from fsage.base import Failure, JsonView, Refusal, shell
@@ -27,25 +28,19 @@ CLAIM_S = 60.0  # of calibrating, about
 
 def claim(declared: JsonView, request: Request, check: bool) -> Result:
     """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
-    spec = declaration.complete(declared)
-    would = take_over(spec, request, check)
-    if would:
-        return would
-    with _holding(spec, request, check):
-        return _claim(spec, request, check)
+    return _alone(declared, request, check, lambda spec: _claim(spec, request, check))
 
 
 def release(declared: JsonView, request: Request, check: bool) -> Result:
     """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
-    spec = declaration.complete(declared)
-    would = take_over(spec, request, check)
-    if would:
-        return would
-    with _holding(spec, request, check):
-        released = give_back(spec, check)
-        if not check and declaration.home_of(spec).is_dir():
-            released["proof"] += forget(spec)
-        return released
+    return _alone(declared, request, check, lambda spec: _release(spec, check))
+
+
+def _release(spec: Spec, check: bool) -> Result:
+    released = give_back(spec, check)
+    if not check and declaration.home_of(spec).is_dir():
+        released["proof"] += forget(spec)
+    return released
 
 
 def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
@@ -55,7 +50,10 @@ def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
     not name that claim, because another host may use it.
     """
     home = declaration.home_of(spec)
-    if claims.read(home) or not (left := kinds.named(spec["kind"]).left_behind(spec)):
+    if claims.read(home):
+        return None
+    left = kinds.named(spec["kind"]).left_behind(spec)
+    if not left:
         return None
     if request.get("take_over") != left["id"]:
         raise Refusal(why_left_behind(spec, left))
@@ -67,12 +65,17 @@ def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
     return None
 
 
-def _holding(spec: Spec, request: Request, check: bool) -> contextlib.AbstractContextManager[object]:
-    """Hold the target's lease, where its home exists."""
+def _alone(declared: JsonView, request: Request, check: bool, do: Callable[[Spec], Result]) -> Result:
+    """Do something to a target: it is taken over before if need be, and held where its home exists."""
+    spec = declaration.complete(declared)
+    would = take_over(spec, request, check)
+    if would:
+        return would
     home = declaration.home_of(spec)
     if check or not home.is_dir():
-        return contextlib.nullcontext()
-    return lease.held(home, request)
+        return do(spec)
+    with lease.held(home, request):
+        return do(spec)
 
 
 def _claim(spec: Spec, request: Request, check: bool) -> Result:
@@ -204,15 +207,7 @@ def create(declared: JsonView, request: Request, check: bool) -> Result:
 
 def remove(declared: JsonView, request: Request, check: bool) -> Result:
     """Release the target, and delete what `create` made, and only that."""
-    spec = declaration.complete(declared)
-    home = declaration.home_of(spec)
-    would = take_over(spec, request, check)
-    if would:
-        return would
-    if check or not home.is_dir():
-        return _remove(spec, check)
-    with lease.held(home, request):
-        return _remove(spec, check)
+    return _alone(declared, request, check, lambda spec: _remove(spec, check))
 
 
 def _remove(spec: Spec, check: bool) -> Result:

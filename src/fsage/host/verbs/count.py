@@ -40,7 +40,6 @@ from fsage.model.structure import ALONE, Method, Notes, Step
 
 PLACE = Path("/run/fsage/count")
 """Where each process has a tmpfs of its own, which no other process sees."""
-QUEUE = "/sys/block/{}/queue/rotational"
 OF_THE_PAGE_CACHE = "buddies_"
 """Counters of what is loaded again where the page cache was emptied, which every process of the machine may do."""
 
@@ -103,7 +102,7 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
 
     Raises Refusal, Failure, OSError.
     """
-    Path(QUEUE.format(Path(device).name)).write_text(str(job["rotational"]))
+    (loops.queue_of(device) / "rotational").write_text(str(job["rotational"]))
     target = _made(job, device, place, own)
     done: list[Step] = []
     notes: dict[str, Notes] = {}
@@ -118,7 +117,7 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
             rest = steps
         for step in rest:
             notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
-            done = [*(done[:-1] if done and step.continues(done[-1]) else done), step]
+            done = state.with_step(done, step)
             settle(target)
         verify(target.mounts, done, target.capacity_bytes, notes)
         seen = {"state": name, **_of_state(target)}

@@ -11,7 +11,7 @@ import contextlib
 
 from fsage.base import Failure, Json, Refusal
 from fsage.host.stores import filesystems
-from fsage.host.stores.filesystem import Preallocation
+from fsage.host.stores.filesystems import Preallocation
 from fsage.host.system import files
 from fsage.host.targets import lease
 from fsage.host.targets.opening import opened

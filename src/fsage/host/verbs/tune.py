@@ -15,13 +15,12 @@ from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.base.message import Unacceptable
 from fsage.host.device import below, loops, seek
 from fsage.host.instruments import cleanup
-from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
-from fsage.host.system import files, mounting, settings
+from fsage.host.system import files, settings
 from fsage.host.targets import claims, kinds, lease
-from fsage.host.targets.lease import held, holder_of
-from fsage.host.targets.opening import open_target, opened
-from fsage.model import declaration, tuning
+from fsage.host.targets.lease import holder_of
+from fsage.host.targets.opening import at_work, open_target
+from fsage.model import tuning
 from fsage.model.declaration import complete, home_of
 from fsage.model.hosts import Asker
 from fsage.model.request import Request
@@ -39,8 +38,7 @@ def tune(spec: Json, request: Request, check: bool) -> Json:
         tuning.check(wanted)  # before the target is opened, which mounts it
     except Unacceptable as why:
         raise Refusal(f"{why}; nothing was touched") from None
-    target = opened(spec, request, anywhere=True)
-    with held(target.home, request):
+    with at_work(spec, request, anywhere=True) as target:
         model = target.model_in_place()
         changed, proof, noted = target.tune(wanted, holder_of(target.spec, request), check)
         return {
@@ -54,8 +52,7 @@ def tune(spec: Json, request: Request, check: bool) -> Json:
 
 def restore(spec: Json, request: Request, check: bool) -> Json:
     """Restore the tunables of a claimed target to their values before the first `tune`, and remove the note."""
-    target = opened(spec, request, anywhere=True)
-    with held(target.home, request):
+    with at_work(spec, request, anywhere=True) as target:
         proof = target.untune(holder_of(target.spec, request), check)
         done = "would be put back" if check else "put back"
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
@@ -74,7 +71,7 @@ def untune(declared: JsonView, request: Request, check: bool) -> Json:
     changed = not check and (held_here or bool(claims.read_tunables(home)))
     proof = list[str]()
     if changed:
-        with held(home, request):
+        with lease.held(home, request):
             back = of_kind.put_back(holder)
             proof = _device_back(spec, holder) if back is None else back
             claims.note_tunables(home, {})
@@ -118,9 +115,9 @@ def recover(declared: JsonView, request: Request, check: bool) -> Json:
     Returns {"changed", "msg", "proof"}, a sentence for each thing that was put back. Raises Refusal (somebody holds
     the target) and Failure (what could not be put back stays noted).
     """
-    spec = declaration.complete(declared)
-    home = declaration.home_of(spec)
-    changed = bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
+    spec = complete(declared)
+    home = home_of(spec)
+    changed = bool(settings.journal_entries(settings.journal_of(home))) or cleanup.shared_left_over()
     if check or not changed:
         if home.is_dir():
             lease.refuse_if_held(home, request)
@@ -139,9 +136,7 @@ def put_back(home: Path) -> list[str]:
     """Put back all that the journal names, for a caller that holds the target; a sentence for each thing."""
     with files.locked(home / "open.lock"):
         cleanup.end_readers(home)
-        proof = undo(home, cleanup.OF_A_CELL)
+        proof = cleanup.undo(home, cleanup.OF_A_CELL)
         for image in images.all_of(home, claims.read(home)):
-            for device in loops.devices_of(image):
-                mounting.unmount_all(device)
-            loops.detach(image)
-        return proof + undo(home, seek.UNDO) + undo(home, below.UNDO) + undo(home)
+            loops.take_away(image)
+        return proof + cleanup.undo(home, seek.UNDO) + cleanup.undo(home, below.UNDO) + cleanup.undo(home)
