@@ -117,14 +117,11 @@ def refuse_failed(cell: Cell, result: PhaseResult) -> None:
             f"{cell.get('estimate_s', 0.0):.1f} s. A phase may take {TIMES_ESTIMATE} times that, at least "
             f"{LEAST_LIMIT_S:.0f} s"
         )
-    code = next((command["rc"] for command in (result, *result.get("beside", ())) if command["rc"]), 0)
-    if code:
-        where = next((f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]), "")
-        if QUOTA_REACHED in json.dumps(result):
-            quota = "; a quota was reached (EDQUOT)"
-        else:
-            quota = ""
-        raise Failure(f"exit code {code}{where}{quota}")
+    for command in (result, *result.get("beside", ())):
+        if command["rc"]:
+            quota = "; a quota was reached (EDQUOT)" if QUOTA_REACHED in json.dumps(result) else ""
+            failed = [f" on {name}" for name, answer in result.get("by_host", {}).items() if answer["rc"]]
+            raise Failure(f"exit code {command['rc']}{''.join(failed[:1])}{quota}")
 
 
 def place(target: Target, request: Request, cell: Cell) -> Path:
@@ -160,11 +157,8 @@ def bundle(spec: Json, request: Request, check: bool) -> Json:
     declared = complete(spec)
     home = home_of(declared)
     box = home / "outbox"
-    if kinds.named(declared["kind"]).guests:
-        pattern = f"*/{_visited(request)}/*.json"
-    else:
-        pattern = "**/*.json"
-    path = home / "bundles" / f"{_visited(request)}.tar"
+    pattern = f"*/{_visited(request)}/*.json" if kinds.named(declared["kind"]).guests else "**/*.json"
+    path = _bundle_of(home, request)
     with held(home, request, shared=True):
         waiting = sorted(box.glob(pattern))
         if not check:
@@ -181,14 +175,18 @@ def bundle(spec: Json, request: Request, check: bool) -> Json:
 
 
 def _visited(request: Request) -> str:
-    """The study and the state of a visit, as a path; its bundle has this name."""
+    """The study and the state of a visit, as a path."""
     return f"{request.get('study', 'any')}/{request.get('state', 'any')}"
+
+
+def _bundle_of(home: Path, request: Request) -> Path:
+    return home / "bundles" / f"{_visited(request)}.tar"
 
 
 def acknowledge(spec: Json, request: Request, check: bool) -> Json:
     """Delete the observations of the last bundle, which was fetched."""
     home = home_of(complete(spec))
-    path = home / "bundles" / f"{_visited(request)}.tar"
+    path = _bundle_of(home, request)
     with held(home, request, shared=True):
         if not path.exists() or check:
             return {"changed": False, "msg": "no bundle to acknowledge"}

@@ -139,8 +139,12 @@ def _of_threads(before: dict[int, tuple[str, int]] | str, now: dict[int, tuple[s
         if isinstance(seen, str):
             return {"kernel_threads_s": None, "why_none": seen}
     assert isinstance(before, dict) and isinstance(now, dict)
-    ran = {pid: (name, ran_ns - before.get(pid, ("", 0))[1]) for pid, (name, ran_ns) in now.items()}
-    busiest = sorted(((ran_ns, name) for name, ran_ns in ran.values() if ran_ns > 0), reverse=True)
+    busiest = []
+    for pid, (name, now_ns) in now.items():
+        ran_ns = now_ns - before.get(pid, ("", 0))[1]
+        if ran_ns > 0:
+            busiest.append((ran_ns, name))
+    busiest.sort(reverse=True)
     return {
         "kernel_threads_s": round(sum(ran_ns for ran_ns, _ in busiest) / 1e9, 6),
         "busiest": [{"name": name, "seconds": round(ran_ns / 1e9, 6)} for ran_ns, name in busiest[:BUSIEST]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -11,7 +12,7 @@ from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space
 from fsage.host.targets import directories, kinds
-from fsage.host.targets.budget import Free, Limits, Pace, Shared
+from fsage.host.targets.budget import Free, Limits, Pace, Shared, least, quotas_left
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.host.targets.target import Target
 from fsage.layouts import machine
@@ -22,6 +23,8 @@ from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.hosts import Asker, clients_of, servers_of
 from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
+
+SHARE_OF_FREE = 0.10
 
 
 class Offer(NamedTuple):
@@ -63,12 +66,23 @@ class Directory(Target, facts.Directory):
 
     @classmethod
     def remove(cls, spec: Spec, check: bool, released: Result) -> Result:
-        return directories.remove(spec, check, released)
+        place = Path(spec["directory"])  # which the release has removed if fsage had made it
+        if check and directories.made(spec):
+            return {**released, "changed": True, "msg": f"would remove {place}"}
+        if not place.is_dir():
+            return {**released, "msg": f"{place} is gone"}
+        why = f"left {place}: fsage did not make it, or others have files in it"
+        return {**released, "msg": why, "left": [str(place)]}
 
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
-        """What can be claimed. Raises Refusal."""
-        return Offer(directories.budget_bytes(spec), Path(spec["directory"]))
+        """What can be claimed: the declared budget, a tenth of the free space, or what quotas leave. Raises Refusal."""
+        place = space.existing(spec["directory"])
+        allowed = {
+            "budget_gib": int(spec["budget_gib"] * GIB),
+            f"{SHARE_OF_FREE:.0%} of the free space": int(SHARE_OF_FREE * space.free_bytes(place)),
+        }
+        return Offer(least(spec["name"], allowed, quotas_left(place)), Path(spec["directory"]))
 
     @staticmethod
     def identity(place: Path) -> Json:
@@ -88,13 +102,7 @@ class Directory(Target, facts.Directory):
         claiming.room(spec, offer.capacity_bytes, len(clients_of(request)))
         if check:
             return {"changed": True, "msg": f"would claim {place} ({offer.capacity_bytes / GIB:.1f} GiB)"}
-        store: ClaimedStore = {
-            "directory": str(place),
-            "directory_id": cls.identity(place),
-            "mount": str(place),
-            "filesystem": cls.below,
-            "uuids": [],
-        }
+        store = _store(place, cls.identity(place), cls.below)
         ours = cast(Claim, {**claiming.new(spec, request, [store]), **(offer.noted or {})})
         ours["capacity_bytes"] = offer.capacity_bytes
         ours["filesystem_state_known"] = offer.state_known
@@ -127,11 +135,23 @@ class Directory(Target, facts.Directory):
         cls(spec, claim).verify()
 
     def more_of_mark(self) -> Json:
-        return directories.more_of_mark(self.spec, self.claim)
+        mark: Json = {"host": self.claim["host"], "created": self.claim["created"]}
+        if directories.made(self.spec):
+            mark["made"] = files.read_json(self.home / directories.MADE)
+        return mark
 
     @classmethod
     def left_behind(cls, spec: Spec) -> Claim | None:
-        return directories.left_behind(spec)
+        """The claim that the mark in the directory names, as far as a release needs it."""
+        place = Path(spec["directory"])
+        mark = None
+        with contextlib.suppress(Refusal):  # others could have written it
+            mark = files.read_json(place / ".fsage/claim.json")
+        if not mark or mark["target"] != spec["name"]:
+            return None
+        known = {key: mark[key] for key in ("target", "id", "host", "created", "made") if key in mark}
+        store = _store(place, directories.identity(place))
+        return cast(Claim, {**known, "kind": spec["kind"], "stores": [store]})
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:
@@ -188,6 +208,16 @@ class Directory(Target, facts.Directory):
 
     def free_space(self, number: int, counting: Counting = ONCE) -> Store:
         return Store(self.filesystem, {}, {}, without(OF_DEVICE, self.why_no_free_space))
+
+
+def _store(place: Path, identity: Json, filesystem: str | None = None) -> ClaimedStore:
+    return {
+        "directory": str(place),
+        "directory_id": identity,
+        "mount": str(place),
+        "filesystem": filesystem,
+        "uuids": [],
+    }
 
 
 TARGET = Directory

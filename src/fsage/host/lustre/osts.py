@@ -44,7 +44,7 @@ class LustreOsts(NoOsts):
             connection.start(agents, self.target.spec, None)
             self.agents = agents
             weakref.finalize(self, connection.end, agents)
-        return connection.ask_all(self.agents, lambda _: what)
+        return connection.ask_all(self.agents, what)
 
     def sync(self) -> int | None:
         """Have the servers commit; how many objects they still have to destroy, None where no MDT answers."""

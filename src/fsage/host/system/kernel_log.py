@@ -6,6 +6,7 @@ import os
 import re
 
 from fsage.base import Json, Refusal, message
+from fsage.host.system import kernel
 from fsage.host.system.privilege import privileged
 
 KMSG = "/dev/kmsg"
@@ -34,11 +35,10 @@ def since(number: int) -> Json:
 
     `number` -1: nothing but the number. The kernel overwrites its oldest records; `lost`: some that were wanted.
     """
-    descriptor = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK)
     last = max(number, 0)
     first = None
     lines = list[str]()
-    try:
+    with kernel.opened(KMSG, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
         while True:
             try:
                 record = os.read(descriptor, RECORD_BYTES)
@@ -51,8 +51,6 @@ def since(number: int) -> Json:
             first = last if first is None else first
             if last > number >= 0 and TROUBLE.search(text):
                 lines.append(message.printable(text.partition("\n")[0])[:MOST_CHARACTERS])
-    finally:
-        os.close(descriptor)
     lost = number >= 0 and first is not None and first > number + 1
     return {"last": last, "lines": lines[:MOST_LINES], "more": max(0, len(lines) - MOST_LINES), "lost": lost}
 

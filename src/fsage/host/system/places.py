@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from fsage.base import Call, Failure, Refusal
+from fsage.host.system import kernel
 
 PRIVATE = 0o700
 PRIVATE_FILE = 0o600
@@ -59,11 +60,8 @@ def opened(path: Path | str, make: int | None = None, sticky: bool = False) -> I
     `sticky`: it may be one that all may write to, for a file that is judged by its own owner. Raises Refusal where
     somebody else has a hand in it, and FileNotFoundError.
     """
-    descriptor = _walk(Path(path), make, sticky)
-    try:
+    with kernel.closing(_walk(Path(path), make, sticky)) as descriptor:
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def make(path: Path | str, mode: int = PRIVATE) -> None:
@@ -88,20 +86,17 @@ def inside(above: int, name: str, path: Path | str, make: int | None = None) -> 
     mode, and the owner has all rights in one that is there.
     """
     descriptor, status = _next(above, name, Path(path), make)
-    try:
+    with kernel.closing(descriptor):
         if not stat.S_ISDIR(status.st_mode):
-            what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
-            raise Refusal(f"{path} is {what}, where fsage makes a directory; nothing below it was touched. Remove it")
+            raise Refusal(
+                f"{path} is {_kind(status)}, where fsage makes a directory; nothing below it was touched. Remove it"
+            )
         _judge(status, Path(path), Path(path), sticky=False)
         if make is not None and status.st_uid == os.geteuid() and ~status.st_mode & stat.S_IRWXU:
             os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
         reading = _reopen(descriptor, Path(path))
-    finally:
-        os.close(descriptor)
-    try:
+    with kernel.closing(reading):
         yield reading
-    finally:
-        os.close(reading)
 
 
 def make_in(above: int, path: Path) -> None:
@@ -258,8 +253,7 @@ def _walk(path: Path, make: int | None, sticky: bool) -> int:
             folder = inner
             at = below
             if not stat.S_ISDIR(status.st_mode):
-                what = KINDS.get(stat.S_IFMT(status.st_mode), "a file")
-                raise Refusal(f"{path}: {at} is {what}, where a directory is wanted; nothing was touched")
+                raise Refusal(f"{path}: {at} is {_kind(status)}, where a directory is wanted; nothing was touched")
             _judge(status, at, path, sticky=bool(rest) or sticky)
         return _reopen(folder, path)
     finally:
@@ -290,6 +284,10 @@ def _reopen(descriptor: int, path: Path) -> int:
     """The directory of a descriptor that was only passed through, to be read and flushed; messages name `path`."""
     with naming(path):
         return os.open(".", FOLDER, dir_fd=descriptor)
+
+
+def _kind(status: os.stat_result) -> str:
+    return KINDS.get(stat.S_IFMT(status.st_mode), "a file")
 
 
 def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
@@ -334,10 +332,8 @@ def _judge_file(status: os.stat_result, path: Path, flags: int) -> None:
     mode = stat.S_IMODE(status.st_mode)
     ours = status.st_uid in (0, os.geteuid())
     if not stat.S_ISREG(status.st_mode):
-        what = KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise Refusal(
-            f"{path} is {what} of {who(status.st_uid)}, where fsage keeps a file; nothing was touched. Remove it"
-        )
+        what = f"{_kind(status)} of {who(status.st_uid)}"
+        raise Refusal(f"{path} is {what}, where fsage keeps a file; nothing was touched. Remove it")
     if not ours or mode & OTHERS_WRITE:
         raise Refusal(
             f"{path} belongs to {who(status.st_uid)} (mode {mode:04o}), so that others could have written it; it is "
@@ -351,11 +347,14 @@ def _judge_file(status: os.stat_result, path: Path, flags: int) -> None:
 def _empty(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:
     if not depth:
         raise Failure(f"{path}: more than {DEEPEST} directories in each other, which fsage never makes; remove them")
+    listed: list[Path] = []
+    folders: list[Path] = []
     with os.scandir(above) as entries:
-        kinds = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    list(each(partial(_unlink, above), [path / name for name, is_folder in kinds if not is_folder]))
-    for name in [name for name, is_folder in kinds if is_folder]:
-        _remove(above, path / name, device, depth - 1, each)
+        for entry in entries:
+            (folders if entry.is_dir(follow_symlinks=False) else listed).append(path / entry.name)
+    list(each(partial(_unlink, above), listed))
+    for folder in folders:
+        _remove(above, folder, device, depth - 1, each)
 
 
 def _remove(above: int, path: Path, device: int, depth: int, each: Callable[..., Any]) -> None:
@@ -367,12 +366,10 @@ def _remove(above: int, path: Path, device: int, depth: int, each: Callable[...,
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise named(path, error) from None
         return _unlink(above, path)  # no directory, or none any more
-    try:
+    with kernel.closing(inner):
         if os.fstat(inner).st_dev != device:
             raise Failure(f"{path} is another file system, mounted there; it was left as it is: unmount it")
         _empty(inner, path, device, depth, each)
-    finally:
-        os.close(inner)
     return remove_emptied(above, path)
 
 

@@ -21,13 +21,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fsage.base import Json, Refusal
-from fsage.host.system import files, places
+from fsage.host.system import files, kernel, places
 from fsage.host.targets import kinds
 from fsage.model import declaration
 from fsage.model.claim import Claim, Here, Images, Token, parsed, text_of
@@ -55,7 +54,9 @@ def tunables_path(home: Path) -> Path:
 
 def read_tunables(home: Path) -> Json:
     """What is noted of each tunable."""
-    return {name: entry for name, entry in complete_tunables(home).items() if name != PREALLOCATION}
+    tunables = complete_tunables(home)
+    tunables.pop(PREALLOCATION, None)
+    return tunables
 
 
 def complete_tunables(home: Path) -> Json:
@@ -67,7 +68,9 @@ def complete_tunables(home: Path) -> Json:
 def note_tunables(home: Path, tunables: Json) -> None:
     """Note the tunables; the preallocation stays noted."""
     before = complete_tunables(home)
-    after = {**tunables, **{name: entry for name, entry in before.items() if name == PREALLOCATION}}
+    after = dict(tunables)
+    if PREALLOCATION in before:
+        after[PREALLOCATION] = before[PREALLOCATION]
     if not after:
         files.remove(tunables_path(home))
     elif after != before:
@@ -78,18 +81,6 @@ MACHINE_ID = Path("/etc/machine-id")
 INVENTORY = "inventory.json"  # in a target's home: Ansible reads it as YAML
 KEPT = "database"
 """The folder of a target's home in which a step keeps what it made until the target is released."""
-
-
-def made_once(home: Path, made_of: Json, make: Callable[[Path], Json]) -> tuple[Path, Json]:
-    """What a step keeps, and what is noted of it (Target.made_once)."""
-    place = home / KEPT
-    noted: Json | None = files.read_json(place / "made.json")
-    if not noted or not noted.items() >= made_of.items():
-        places.remove(place)
-        places.make(place)
-        noted = {**made_of, **make(place)}
-        files.write_json(place / "made.json", noted)
-    return place, noted
 
 
 def here() -> Here:
@@ -142,10 +133,9 @@ def _believed(path: Path) -> Any:
     ours = here()
     # Only targets of one host have images, and a note of images names no kind.
     of_one_host = noted and ("kind" not in noted or kinds.named(noted["kind"]).of_one_host)
-    if of_one_host and {key: noted.get(key) for key in ours} != ours:
-        written = (
-            " ".join(str(noted[key]) for key in ("host", "machine") if noted.get(key)) or "a host that is not named"
-        )
+    if of_one_host and not noted.items() >= ours.items():
+        named = [str(noted[key]) for key in ("host", "machine") if noted.get(key)]
+        written = " ".join(named) or "a host that is not named"
         raise Refusal(
             f"{path} was written on {written}, and this host is {' '.join(map(str, ours.values()))}: it counts only "
             "there, and nothing was touched. Release the target there. If the file was copied here, remove it. If "
@@ -180,12 +170,9 @@ def write_token(mount: Path, token: Token) -> Token:
     path = token_path(mount)
     with places.opened(path.parent, places.PRIVATE) as above:
         new = path.name not in os.listdir(above)
-        fd = places.file_in(above, path, os.O_WRONLY | os.O_CREAT)
-        try:
-            os.pwrite(fd, payload.ljust(TOKEN_BYTES, b" "), 0)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with kernel.closing(places.file_in(above, path, os.O_WRONLY | os.O_CREAT)) as descriptor:
+            os.pwrite(descriptor, payload.ljust(TOKEN_BYTES, b" "), 0)
+            os.fsync(descriptor)
         if new:
             os.fsync(above)
     return parsed(text) or token

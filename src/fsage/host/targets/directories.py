@@ -9,14 +9,13 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
-from fsage.base import GIB, Call, Json, Refusal
+from fsage.base import Call, Json, Refusal
 from fsage.host.system import files, places, space
-from fsage.host.targets import budget, claims
+from fsage.host.targets import claims
 from fsage.layouts import machine
 from fsage.model import declaration
-from fsage.model.claim import Claim, ClaimedStore
+from fsage.model.claim import Claim
 from fsage.model.target import Spec
 
 OURS = ("filler", "measured", ".fsage")
@@ -24,7 +23,6 @@ MARKS = (".fsage-target.json", "claim.json")
 """Files in `.fsage` that name the claim: on Lustre the whole claim, for other clients; on all kinds its id."""
 PROBE = "probe"
 """What is looked at for the sake of others (fsage.host.instruments.neighbours): it stays as long as the claim."""
-SHARE_OF_FREE = 0.10
 MADE = "directory.json"
 """The note in a target's home that fsage made the directory, and those from `below` on, which the release removes."""
 
@@ -50,10 +48,7 @@ def create(spec: Spec, check: bool) -> Json:
     places.check(place)
     if _holds_anything(place) and not _claimed(spec, place):
         mark = files.read_json(place / ".fsage/claim.json")
-        if mark:
-            owner = f"it is of target {mark['target']}"
-        else:
-            owner = "not empty"
+        owner = f"it is of target {mark['target']}" if mark else "not empty"
         raise Refusal(
             f"{place}: {owner}, and not claimed by target {spec['name']}; declare another fsage_target.directory"
         )
@@ -68,16 +63,6 @@ def create(spec: Spec, check: bool) -> Json:
         places.make(place, places.PASSABLE if spec["run_as"] else places.PRIVATE)
         files.write_json(declaration.home_of(spec) / MADE, {**identity(place), "below": str(parent)})
     return {"changed": changed, "msg": f"{place} is {'made' if changed else 'in place'}"}
-
-
-def remove(spec: Spec, check: bool, released: Json) -> Json:
-    """The answer to the removal of a target, whose release removed the directory if fsage had made it."""
-    place = Path(spec["directory"])
-    if check and made(spec):
-        return {**released, "changed": True, "msg": f"would remove {place}"}
-    if not place.is_dir():
-        return {**released, "msg": f"{place} is gone"}
-    return {**released, "msg": f"left {place}: fsage did not make it, or others have files in it", "left": [str(place)]}
 
 
 def made(spec: Spec) -> bool:
@@ -110,49 +95,10 @@ def unmake(spec: Spec) -> list[str]:
     return proof
 
 
-def more_of_mark(spec: Spec, claim: Claim) -> Json:
-    """What the mark in a directory says of its claim: it outlives the host's note of it."""
-    mark: Json = {"host": claim["host"], "created": claim["created"]}
-    if made(spec):
-        mark["made"] = files.read_json(declaration.home_of(spec) / MADE)
-    return mark
-
-
-def left_behind(spec: Spec) -> Claim | None:
-    """The claim that the mark in the directory names, as far as a release needs it; None where fsage made no mark."""
-    place = Path(spec["directory"])
-    mark = None
-    with contextlib.suppress(Refusal):  # others could have written it
-        mark = files.read_json(place / ".fsage/claim.json")
-    if not mark or mark["target"] != spec["name"]:
-        return None
-    store: ClaimedStore = {
-        "directory": str(place),
-        "directory_id": identity(place),
-        "mount": str(place),
-        "filesystem": None,
-        "uuids": [],
-    }
-    known = {key: mark[key] for key in ("target", "id", "host", "created", "made") if key in mark}
-    return cast(Claim, {**known, "kind": spec["kind"], "stores": [store]})
-
-
 def take(place: Path) -> None:
     """Make root the owner again of a directory that was given to a user."""
     if os.path.lexists(place):
         os.lchown(place, 0, 0)
-
-
-def budget_bytes(spec: Spec) -> int:
-    """Bytes that this target may use: the declared budget, a tenth of the free space, or what quotas leave.
-
-    Raises Refusal where that is nothing.
-    """
-    place = space.existing(spec["directory"])
-    declared = int(spec["budget_gib"] * GIB)
-    share = int(SHARE_OF_FREE * space.free_bytes(place))
-    allowed = {"budget_gib": declared, f"{SHARE_OF_FREE:.0%} of the free space": share}
-    return budget.least(spec["name"], allowed, budget.quotas_left(place))
 
 
 def identity(place: Path) -> Json:

@@ -18,7 +18,7 @@ from fsage.host.device import loops, models
 from fsage.host.device.model import Model
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystems import FileSystem, Range
-from fsage.host.system import caches, files, kernel
+from fsage.host.system import caches, files, kernel, places
 from fsage.host.system.fanotify import FileWatch
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories
@@ -143,7 +143,14 @@ class Target(Kind):
 
         It is kept until the target is released, and made anew where it was made of something else. Raises Failure.
         """
-        return claims.made_once(self.home, made_of, make)
+        place = self.home / claims.KEPT
+        noted: Json | None = files.read_json(place / "made.json")
+        if not noted or not noted.items() >= made_of.items():
+            places.remove(place)
+            places.make(place)
+            noted = {**made_of, **make(place)}
+            files.write_json(place / "made.json", noted)
+        return place, noted
 
     @property
     def model(self) -> Model:
