@@ -189,23 +189,22 @@ def main(arguments: list[str]) -> int:
             of_kind = targets.named(complete(spec)["kind"]).answered(verb, given, request, check)
             answer = perform(verb, given, request, check) if of_kind is None else of_kind
     except lease.Held as held:
-        answer = {"failed": True, "changed": False, "msg": str(held), "held_by": held.holder}
-        code = 1
+        return ended(1, str(held), held_by=held.holder)
     except Refusal as refusal:
-        answer = {"failed": True, "changed": False, "msg": str(refusal)}
-        code = 1
+        return ended(1, str(refusal))
     except Failure as failure:
-        answer = {"failed": True, "changed": True, "msg": str(failure)}
-        code = 2
+        return ended(2, str(failure))
     except OSError as error:
-        answer = {"failed": True, "changed": True, "msg": f"{verb}: {in_words(error)}{way_out(error, spec)}"}
-        code = 2
+        return ended(2, f"{verb}: {in_words(error)}{way_out(error, spec)}")
     except KeyboardInterrupt:
-        answer = {"failed": True, "changed": True, "msg": f"{verb} was interrupted"}
-        code = 2
-    else:
-        code = 0
+        return ended(2, f"{verb} was interrupted")
     print(json.dumps(answer))
+    return 0
+
+
+def ended(code: int, msg: str, **more: object) -> int:
+    """Answer that a verb was refused (1), or failed (2)."""
+    print(json.dumps({"failed": True, "changed": code == 2, "msg": msg, **more}))
     return code
 
 

@@ -60,16 +60,7 @@ def backing(device: str, size_bytes: int, images: str | None, enough_mib_s: floa
     commands: dict[str, str] = {}
 
     def run_mib_s(direction: str, amount_mib: int) -> float:
-        argv = [
-            *tools.command("fio", images),
-            *FIO,
-            "--name=backing",
-            f"--filename={device}",
-            f"--rw={direction}",
-            "--bs=1M",
-            f"--size={amount_mib}M",
-            *DIRECT,
-        ]
+        argv = _argv(tools.command("fio", images), "backing", f"filename={device}", direction, 1, amount_mib)
         commands[direction] = " ".join(argv)
         return amount_mib / _fio(argv, direction, amount_mib * MIB)
 
@@ -189,25 +180,12 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
     clients = max(1, len(target.claim.get("hosts", ())))
     allowed = target.spec["limits"]
     # fio leaves out what is less than a whole transfer, and keeps to a rate between transfers
-    if limits.of_rate(allowed):
-        transfer_mib = 1
-    else:
-        transfer_mib = math.gcd(TRANSFER_MIB, each_mib)
+    transfer_mib = 1 if limits.of_rate(allowed) else math.gcd(TRANSFER_MIB, each_mib)
+    where = "directory=" + ":".join(str(place).replace(":", r"\:") for place in places)
     # The first write on a sparse image gives it blocks, which is not to be measured.
     for direction in ("write", "write", "read") if target.spec["sparse"] else ("write", "read"):
-        argv = [
-            *tools.tool_command(target.claim, "fio"),
-            *FIO,
-            "--name=calibrate",
-            "--directory=" + ":".join(str(p).replace(":", r"\:") for p in places),
-            f"--rw={direction}",
-            f"--bs={transfer_mib}M",
-            f"--size={each_mib}M",
-            *DIRECT,
-            "--fallocate=none",
-            f"--numjobs={tasks}",
-            f"--loops={passes}",
-        ]
+        argv = _argv(tools.tool_command(target.claim, "fio"), "calibrate", where, direction, transfer_mib, each_mib)
+        argv += ["--fallocate=none", f"--numjobs={tasks}", f"--loops={passes}"]
         argv = limits.kept_to(allowed, {"name": "calibrate", "argv": argv}, clients)["argv"]
         commands.append(" ".join(argv))
         wanted_bytes = each_mib * passes * tasks * MIB
@@ -235,6 +213,12 @@ def _pair(target: Target, each_mib: int, passes: int, instruments: Instruments =
     }
 
 
+def _argv(fio: list[str], name: str, where: str, direction: str, transfer_mib: int, size_mib: int) -> list[str]:
+    """A fio that moves so much in one direction, past the cache."""
+    amount = [f"--rw={direction}", f"--bs={transfer_mib}M", f"--size={size_mib}M"]
+    return [*fio, *FIO, f"--name={name}", f"--{where}", *amount, *DIRECT]
+
+
 def _fio(
     argv: list[str],
     direction: str,
@@ -256,10 +240,7 @@ def _fio(
             "waits for, so declare a smaller fsage_target.amount_mib"
         )
     if done["rc"]:
-        if done["rc"] < 0:
-            how = f"was ended by signal {-done['rc']}"
-        else:
-            how = f"ended with status {done['rc']}"
+        how = f"was ended by signal {-done['rc']}" if done["rc"] < 0 else f"ended with status {done['rc']}"
         said = (done["stderr"] or done["stdout"]).strip() or "it printed nothing"
         raise Failure(f"{shutil.which(argv[0]) or argv[0]} {how}: `{command}`: {said}")
     start = done["stdout"].find("{\n")
@@ -279,11 +260,10 @@ def _fio(
 
 def limit_s(wanted_bytes: int, allowed: Limits) -> float:
     """Seconds after which a fio that moves so many bytes is taken for one that hangs."""
-    kept_mib_s = [rate for rate in (allowed["bandwidth_mib_s"], allowed["operations_s"]) if rate]  # 1 MiB an operation
-    if kept_mib_s:
-        slowest_mib_s = min(SLOWEST_MIB_S, *(rate / 2 for rate in kept_mib_s))
-    else:
-        slowest_mib_s = SLOWEST_MIB_S
+    slowest_mib_s = SLOWEST_MIB_S
+    for rate in (allowed["bandwidth_mib_s"], allowed["operations_s"]):  # 1 MiB an operation
+        if rate:
+            slowest_mib_s = min(slowest_mib_s, rate / 2)
     return LEAST_S + wanted_bytes / MIB / slowest_mib_s
 
 
@@ -324,10 +304,10 @@ def no_backing() -> Json:
 def measure_empty(target: Target) -> list[os.statvfs_result]:
     """Note the free blocks and inodes of the empty target's stores in the claim."""
     stats = list(map(os.statvfs, target.mounts))
-    target.claim["statfs_empty"] = [
-        {key: getattr(stat, key) for key in ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")}
-        for stat in stats
-    ]
+    keys = ("f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
+    target.claim["statfs_empty"] = []
+    for stat in stats:
+        target.claim["statfs_empty"].append({key: getattr(stat, key) for key in keys})
     target.claim["free_inodes_empty"] = sum(stat.f_ffree for stat in stats)
     return stats
 

@@ -59,10 +59,7 @@ class HostAgent:
         self.serves = bool(claim) and not client
         self.command: SynchronisedCommand | None = None
         self.undo()  # what a killed agent left
-        if client and not claim:
-            self.hello = probe.probe(spec, {}, False)["probe"]
-        else:
-            self.hello = probe.facts(spec)
+        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else probe.facts(spec)
 
     @property
     def target(self) -> Target:
@@ -148,10 +145,8 @@ class Launcher:
     def line(self) -> bytes:
         """The next line; empty when the connection has ended, or nothing came for SILENCE_S."""
         while b"\n" not in self.unread:
-            if select.select([self.stream], [], [], SILENCE_S)[0]:
-                more = self.stream.read1()
-            else:
-                more = b""
+            ready = select.select([self.stream], [], [], SILENCE_S)[0]
+            more = self.stream.read1() if ready else b""
             if not more:
                 return b""
             self.unread += more
@@ -160,7 +155,10 @@ class Launcher:
 
     def check(self) -> None:
         """Raise Gone where the launcher's connection has ended, Failure where it wants something else done."""
-        if select.select([self.stream], [], [], 0)[0] and any(lines := self.new_lines()):
+        if not select.select([self.stream], [], [], 0)[0]:
+            return
+        lines = self.new_lines()
+        if any(lines):
             self.unread = b"\n".join([*lines, self.unread])
             raise Failure("the launcher ended it")
 

@@ -59,10 +59,7 @@ def tune(queues: list[Path], name: str, value: object, before: Sequence[str], ch
     if not check and any(text != str(value) for text in now):
         raise Failure(f"{knobs[0]}: requested {value}, reads back {now}")
     was = ", ".join(sorted(set(values)))
-    if was == str(value):
-        sentence = f"{was} (unchanged)"
-    else:
-        sentence = f"{was} -> {value}"
+    sentence = f"{was} (unchanged)" if was == str(value) else f"{was} -> {value}"
     return {"asked": value, "before": before, "now": now}, changed, sentence
 
 
@@ -139,10 +136,7 @@ def verify(image: Image) -> None:
     expected = {"dev": image["dev"], "ino": image["ino"], "bytes": image["bytes"]}
     now = identity(image["image"])
     if now != expected:
-        if now is None:
-            was = "is missing"
-        else:
-            was = f"is another file now ({now}, not {expected})"
+        was = "is missing" if now is None else f"is another file now ({now}, not {expected})"
         raise Refusal(f"{image['image']} {was}; nothing was touched. To clear the target: {CLEAR}")
 
 

@@ -53,10 +53,11 @@ def choose(declared: Json | None, most_bytes_per_s: float) -> Json:
         **declared,
         "bytes_per_s": rate,
         "declared_bytes_per_s": declared["bytes_per_s"],
-        **({"since_s": time.time()} if declared.get("drift_percent_per_hour") else {}),
         "why_none": None,
         "disturbed": facts.DISTURBED,
     }
+    if declared.get("drift_percent_per_hour"):
+        fixed["since_s"] = time.time()
     return {**fixed, "label": facts.Model.of(fixed).label}
 
 

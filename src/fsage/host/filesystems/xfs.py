@@ -88,10 +88,9 @@ class ExtentSize(Preallocation):
     def give(self, directory: Path, size_bytes: int) -> None:
         """Give files that are made in this directory from now on a hint, 0: none; read back. Raises Failure."""
         flags, _, extents, project, cow = _attributes(directory)
+        flags &= ~FS_XFLAG_EXTSZINHERIT
         if size_bytes:
-            flags = flags | FS_XFLAG_EXTSZINHERIT
-        else:
-            flags = flags & ~FS_XFLAG_EXTSZINHERIT
+            flags |= FS_XFLAG_EXTSZINHERIT
         call = FSXATTR.pack(flags, size_bytes, extents, project, cow)
         with kernel.opened_folder(directory) as descriptor:
             try:
@@ -139,10 +138,7 @@ class Xfs(FileSystem, facts.Xfs):
         return ["mkfs.xfs", "-q", "-K", "-f", "-m", f"uuid={fs_uuid}"]
 
     def make_sparse_command(self, fs_uuid: str, hash_seed: str, geometry: Json | None = None) -> list[str]:
-        if geometry:
-            made = XfsGeometry.from_json(geometry, "geometry").words()
-        else:
-            made = []
+        made = XfsGeometry.from_json(geometry, "geometry").words() if geometry else []
         return [*self.make_command(fs_uuid, hash_seed), *made]
 
     def restoring(self, image: str, raw: str, fs_uuid: str) -> list[list[str]]:

@@ -150,10 +150,7 @@ class Loop(Stores):
         if declared or self.spec["amount_mib"] is None:
             image_bytes = self.claim["stores"][0]["image_id"]["bytes"]
             # No faster device changes what is chosen.
-            if declared:
-                enough_mib_s = declared["bytes_per_s"] * stores / MODEL_SHARE / MIB
-            else:
-                enough_mib_s = 0.0
+            enough_mib_s = declared["bytes_per_s"] * stores / MODEL_SHARE / MIB if declared else 0.0
             if self.spec["sparse"]:  # the first time only gives the image the blocks
                 image_bytes = min(image_bytes, claiming.PARTS * takes(self.spec).cell_bytes)
                 claiming.backing(self.devices[0], image_bytes, self.spec["containers"])

@@ -154,10 +154,7 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
                 "msg": f"the images of {spec['name']} are in place",
                 "images": noted["images"],
             }
-        if check:
-            devices = []
-        else:
-            devices = [loops.attach(loops.known_by(image)) for image in noted["images"]]
+        devices = [] if check else _attached(noted)
         return {
             "changed": True,
             "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
@@ -193,17 +190,17 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
             fill(path, size_bytes)
         image["status"] = "written"
         files.write_json(_journal(spec), noted)
-    devices = [loops.attach(loops.known_by(image)) for image in noted["images"]]
-    if any(image["nocow"] for image in noted["images"]):
-        nocow = " (no copy on write: chattr +C)"
-    else:
-        nocow = ""
+    nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in noted["images"]) else ""
     return {
         "changed": True,
         "msg": f"made {total}{nocow}: {why}",
         "images": noted["images"],
-        "devices": devices,
+        "devices": _attached(noted),
     }
+
+
+def _attached(noted: Images) -> list[str]:
+    return [loops.attach(loops.known_by(image)) for image in noted["images"]]
 
 
 def _noted(spec: Spec, place: Path, each_bytes: int, made_directory: bool) -> Images:
@@ -235,7 +232,10 @@ def _noted(spec: Spec, place: Path, each_bytes: int, made_directory: bool) -> Im
 
 def _declared(spec: Spec) -> dict[str, float]:
     """As what images are made."""
-    return {"stores": spec["stores"], "size_gib": spec["size_gib"], **({"sparse": True} if spec["sparse"] else {})}
+    declared: dict[str, float] = {"stores": spec["stores"], "size_gib": spec["size_gib"]}
+    if spec["sparse"]:
+        declared["sparse"] = True
+    return declared
 
 
 def delete(spec: Spec, check: bool, released: Result) -> Result:
@@ -255,15 +255,12 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
         }
     proof = list(released["proof"])
     left = []
-    if "below" in noted:
-        on_disk = [noted["below"]]
-    else:
-        on_disk = noted["images"]
+    on_disk = [noted["below"]] if "below" in noted else noted["images"]
     for image in on_disk:
         path = image["image"]
         if not os.path.lexists(path):
             continue
-        if image["status"] == "written" and loops.identity(path) != {k: image[k] for k in ("dev", "ino", "bytes")}:
+        if image["status"] == "written" and {"image": path, **(loops.identity(path) or {})} != loops.known_by(image):
             left.append(path)
             continue
         files.remove(path)
@@ -305,11 +302,9 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
             f"than fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another "
             "fsage_target.image_dir"
         )
-    why = (
-        "as declared"
-        if total_gib == spec["size_gib"]
-        else f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
-    )
+    why = "as declared"
+    if total_gib != spec["size_gib"]:
+        why = f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
     return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
 
 

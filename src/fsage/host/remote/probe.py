@@ -65,13 +65,10 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     }
     with suppress(Failure, Refusal):  # what a user may not read is not known
         found_out["tunables"] = of_kind.tunables(spec)
-    return {
-        "changed": False,
-        "msg": f"{found_out['host']} can hold a {spec['kind']} target"
-        if not missing
-        else f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}",
-        "probe": found_out,
-    }
+    words = f"{found_out['host']} can hold a {spec['kind']} target"
+    if missing:
+        words = f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}"
+    return {"changed": False, "msg": words, "probe": found_out}
 
 
 def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[str]:

@@ -69,16 +69,18 @@ def fingerprint(target: Target, add: Callable[[str, Seen], None] = lambda path, 
         counted.append(space.counted)
         if space.counted is not None:
             digest.update(f"{space.counted}\n".encode())
-    return {
+    prints = {
         "hash": digest.hexdigest(),
         "files": files,
         "bytes": total,
         "held_bytes": allocated_bytes,
         "free_bytes": free,
         "counted": counted,
-        **({"osts": osts} if osts else {}),
         "seconds": time.monotonic() - began,
     }
+    if osts:
+        prints["osts"] = osts
+    return prints
 
 
 def digest(mounts: list[Path]) -> Json:
@@ -138,12 +140,9 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
     where: Sequence[float | None] = [None] * len(PLACES)
     if lies and known:
         where = counting.place(lies)
-    placed: Any = {
-        **layouts.summary(),
-        **dict(zip(PLACES, where)),
-        **({"jumps": jumps, "jump_bytes": jump_bytes} if known else {}),
-        "digest": whole.hexdigest(),
-    }
+    placed: Any = {**layouts.summary(), **dict(zip(PLACES, where)), "digest": whole.hexdigest()}
+    if known:
+        placed.update(jumps=jumps, jump_bytes=jump_bytes)
     result: Extents = placed
     return result
 

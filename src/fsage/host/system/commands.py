@@ -111,10 +111,7 @@ def run(
         for command in running:
             stop(command.process)
         raise
-    if why:
-        note = f"\nfsage: stopped, because another command did not start: {why}"
-    else:
-        note = ""
+    note = f"\nfsage: stopped, because another command did not start: {why}" if why else ""
     if late:
         note += too_late(began)
     unstarted = {"rc": 127, "stdout": "", "stderr": why, "wall_s": 0.0, "line_s": []}

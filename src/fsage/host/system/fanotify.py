@@ -144,13 +144,13 @@ def _harmless(mask: int, information: bytes) -> bool:
 
 
 def _types(information: bytes) -> list[int]:
-    pids = list[int]()
+    types = list[int]()
     offset = 0
     while offset < len(information):
         kind, _, length = INFO_HEADER.unpack_from(information, offset)
-        pids.append(kind)
+        types.append(kind)
         offset += length
-    return pids
+    return types
 
 
 def _writes(device: str) -> str | None:

@@ -139,10 +139,7 @@ def describe_process(pid: int) -> str:
         return f"process {pid}, which has ended, or a child of it"
     began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     command = " ".join(word if word.isprintable() else ascii(word) for word in words)
-    if len(command) <= SHOWN:
-        shown = command
-    else:
-        shown = command[: SHOWN - 3] + "..."
+    shown = command if len(command) <= SHOWN else command[: SHOWN - 3] + "..."
     return f"process {pid} (`{shown}`, since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(began))})"
 
 

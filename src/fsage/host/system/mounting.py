@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
 import os
 import struct
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from fsage.base import Failure, Refusal
@@ -141,31 +143,36 @@ def refuse_if_in_use(device: str) -> None:
 def _namespaces(device: str) -> str:
     """The processes whose mount namespaces have `device` mounted, described for a message."""
     own_namespace = os.readlink("/proc/self/ns/mnt")
-    holders = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.readlink(process / "ns/mnt") != own_namespace and any(
-                m.device == device for m in mounts(str(process / "mountinfo"))
-            ):
-                holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
-        except OSError:  # it has ended
-            continue
-    if not holders:
-        return ": another mount namespace or the kernel holds it"
-    return f": another mount namespace holds it, that of process {', '.join(holders[:3])}"
+
+    def has_it(process: Path) -> bool:
+        if os.readlink(process / "ns/mnt") == own_namespace:
+            return False
+        return any(mount.device == device for mount in mounts(str(process / "mountinfo")))
+
+    holders = _processes(has_it)
+    if holders:
+        return f": another mount namespace holds it, that of process {holders}"
+    return ": another mount namespace or the kernel holds it"
 
 
 def _users(point: Path) -> str:
     """The processes that have something open below `point`, described for a message."""
-    top = str(point) + "/"
-    holders = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            links = [os.readlink(process / "cwd"), *map(os.readlink, (process / "fd").iterdir())]
-        except OSError:
-            continue
-        if any((link + "/").startswith(top) for link in links):
-            holders.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+
+    def uses_it(process: Path) -> bool:
+        links = [os.readlink(process / "cwd"), *map(os.readlink, (process / "fd").iterdir())]
+        return any(f"{link}/".startswith(f"{point}/") for link in links)
+
+    holders = _processes(uses_it)
     if holders:
-        return f"; held by process {', '.join(holders[:3])}"
+        return f"; held by process {holders}"
     return ""
+
+
+def _processes(hold: Callable[[Path], bool]) -> str:
+    """Number and name of the first three processes that hold something; '' for none. One that ends is left out."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if hold(process):
+                found.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+    return ", ".join(found[:3])

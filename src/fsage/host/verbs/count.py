@@ -54,11 +54,9 @@ def count(job: Job) -> Iterator[Json]:
     if why:
         raise Refusal(f"counting needs a file system of its own: {why}")
     package = str(Path(fsage.__file__).parents[1])
-    command = (
-        [sys.executable, "-P", "-m", __name__] if sys.version_info >= (3, 11) else [sys.executable, "-m", __name__]
-    )
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
     with subprocess.Popen(
-        command,
+        [sys.executable, *safe, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

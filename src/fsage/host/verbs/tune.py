@@ -78,10 +78,7 @@ def untune(declared: JsonView, request: Request, check: bool) -> Json:
     beside = (home / lease.NOTE).exists() and not (home / "claim.json").exists()
     if request.get("release") and not check and beside:  # on the first client `hold` does it
         lease.drop(home, request)
-    if changed:
-        message = "put back the tunables of this host"
-    else:
-        message = "no tunables to put back here"
+    message = "put back the tunables of this host" if changed else "no tunables to put back here"
     return {"changed": changed, "msg": message, "proof": proof}
 
 
@@ -121,10 +118,7 @@ def recover(declared: JsonView, request: Request, check: bool) -> Json:
     if check or not changed:
         if home.is_dir():
             lease.refuse_if_held(home, request)
-        if changed:
-            words = "would put back what was changed"
-        else:
-            words = "nothing was changed"
+        words = "would put back what was changed" if changed else "nothing was changed"
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):
         proof = put_back(home)
