@@ -112,7 +112,7 @@ def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_p
 @pytest.fixture
 def device(new_target: Spec, alone_with_controllers: None) -> str:
     """A loop device of this test's own, where a model can be had."""
-    if why := iocost.possible({}):
+    if why := iocost.unavailable_because({}):
         pytest.skip(f"no device model here: {why}")
     return str(claim.create(new_target, {}, False)["devices"][0])
 

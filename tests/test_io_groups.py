@@ -95,7 +95,7 @@ def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
     assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
     assert not cleanup.groups_left_over(target.home) and iocost._below(str(cgroups.v1())) == 0
     # The next cells move the controller. An idle worker of the loop device would hold it in v1 for nearly two minutes.
-    tune.put_back(target.home)
+    tune.undo(target.home)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
 
 
 def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target: Target) -> None:
-    tune.put_back(target.home)
+    tune.undo(target.home)
     now = open_target(target.spec)  # on another loop device than before
     cleanup.put_scheduler(now, "bfq")
     assert queue(target) == "bfq" and not cleanup.groups_left_over(target.home) and cleanup.left_over(target.home)
@@ -221,7 +221,7 @@ def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -
     assert switch.read_text() == "1\n"
     cleanup.put_scheduler(now, "bfq")
     assert switch.read_text() == "0\n"
-    cleanup.put_back(now)
+    cleanup.undo_cell(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

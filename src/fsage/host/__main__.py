@@ -43,7 +43,7 @@ def hold(spec: Json, request: Request, check: bool) -> Json:
             tune.untune(spec, request, check)
             if cleanup.left_over(home):
                 with lease.held(home, request):
-                    tune.put_back(home)
+                    tune.undo(home)
         finally:
             changed = lease.drop(home, request)
         if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):

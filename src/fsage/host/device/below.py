@@ -77,7 +77,7 @@ def room_bytes(home: Path) -> int:
     return space.usable_bytes(point_of(home))
 
 
-def _end(entry: settings.Entry) -> str:
+def _undo(entry: settings.Entry) -> str:
     """Unmount the XFS and detach it."""
     point = Path(entry["point"])
     mount = machine.mounted_at(point)
@@ -91,7 +91,7 @@ def _end(entry: settings.Entry) -> str:
     return f"no loop device on {entry['image']['image']}"
 
 
-UNDO = {"below": _end}
+UNDO = {"below": _undo}
 
 
 PREFIX = "layout-"

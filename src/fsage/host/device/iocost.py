@@ -35,7 +35,7 @@ class Iocost(Model, facts.Iocost):
 
     @staticmethod
     def unavailable_because(declared: Json) -> str | None:
-        return possible(declared)
+        return unavailable_because(declared)
 
     def put(self, devices: list[str]) -> Json:
         return put(self.home, self.name, devices, self.parameters)
@@ -44,9 +44,9 @@ class Iocost(Model, facts.Iocost):
         return cgroups.inside(cgroups.path_of(self.name))
 
 
-def possible(declared: Json) -> str | None:
+def unavailable_because(declared: Json) -> str | None:
     """Why this machine cannot put a cost model on a device; None when it can."""
-    why = grantable(declared)
+    why = groups_unavailable_because(declared)
     if why:
         return why
     root = cgroups.root()
@@ -55,7 +55,7 @@ def possible(declared: Json) -> str | None:
     return None
 
 
-def grantable(declared: Json) -> str | None:
+def groups_unavailable_because(declared: Json) -> str | None:
     """Why no group of cgroup v2 can get the block I/O controller here; None when one can."""
     obstacle = capabilities.obstacle(capabilities.CONTROL_GROUP)
     if obstacle:
@@ -75,7 +75,7 @@ def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
     `Refusal` where this machine cannot; `Failure` when what is read back differs.
     """
     if not _in_place(name, devices, model):
-        why = possible(model)
+        why = unavailable_because(model)
         if why:
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
         noted = settings.journal_of(home)
@@ -107,7 +107,7 @@ def lay(name: str, devices: list[str], model: Json) -> None:
                 write(root / file, f"{kernel.number_of(device)} {line}")
 
 
-def put_back_shared() -> list[str]:
+def undo_shared() -> list[str]:
     """Undo the shared settings when no target has a group any more; a sentence for each thing that was verified.
 
     Raises Failure; what could not be restored stays noted.
@@ -160,7 +160,7 @@ def _read_back(devices: list[str]) -> dict[str, dict[str, dict[str, str]]]:
 def _provide_io(allow_moving: list[str]) -> Path:
     """Make the `io` controller available to groups below the root of cgroup v2; that root."""
     root = cgroups.root()
-    why = possible({"allow_moving": allow_moving}) if root else "no cgroup v2"
+    why = unavailable_because({"allow_moving": allow_moving}) if root else "no cgroup v2"
     if root is None or why:
         raise Refusal(f"no device model on {os.uname().nodename}: {why}")
     if "io" not in words(root / "cgroup.controllers"):
@@ -268,7 +268,7 @@ def _remount_when_idle(point: str, options: str, flags: int) -> None:
                 raise
 
 
-def _move_back(entry: settings.Entry) -> str:
+def _undo_move(entry: settings.Entry) -> str:
     try:
         _remount_when_idle(entry["mount"], entry["before"], entry["flags"])
     except Failure as failure:
@@ -282,7 +282,7 @@ def _move_back(entry: settings.Entry) -> str:
     return f"{entry['mount']} has {entry['before']} again"
 
 
-def _subtree_control_off(entry: settings.Entry) -> str:
+def _undo_subtree_control(entry: settings.Entry) -> str:
     write(Path(entry["path"]), "-io")
     if "io" in words(Path(entry["path"])):
         raise Failure(f"{entry['path']} still has io")
@@ -302,8 +302,8 @@ def cost_off(number: str) -> str:
 
 
 SHARED_UNDO: dict[str, Callable[[settings.Entry], str]] = {
-    "moved": _move_back,
-    "subtree_control": _subtree_control_off,
+    "moved": _undo_move,
+    "subtree_control": _undo_subtree_control,
 }
 UNDO: dict[str, Callable[[settings.Entry], str]] = {
     "group": lambda entry: cgroups.remove(entry["path"]),

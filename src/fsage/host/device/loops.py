@@ -63,7 +63,7 @@ def tune(queues: list[Path], name: str, value: object, before: Sequence[str], ch
     return {"asked": value, "before": before, "now": now}, changed, sentence
 
 
-def put_back(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
+def undo(queues: list[Path], name: str, before: Sequence[str], check: bool) -> list[str]:
     """Restore the former value of every queue; a sentence for each that changes."""
     sentences = []
     for queue, value in zip(queues, before):

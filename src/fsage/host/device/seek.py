@@ -165,7 +165,7 @@ def _parameters(pid: int) -> list[str] | None:
     return None
 
 
-def _end(entry: settings.Entry) -> str:
+def _undo(entry: settings.Entry) -> str:
     """Unmount a disk, and wait until its process has ended."""
     image = entry["image"]
     point = Path(entry["point"])
@@ -185,4 +185,4 @@ def _end(entry: settings.Entry) -> str:
     return f"no disk is offered at {point}, and no process serves {image}"
 
 
-UNDO = {"seekdisk": _end}
+UNDO = {"seekdisk": _undo}

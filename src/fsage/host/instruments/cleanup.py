@@ -134,7 +134,7 @@ def put_scheduler(target: Target, name: str) -> None:
             loops.set_knob(favours, "0")
 
 
-def _put_scheduler_back(entry: settings.Entry) -> str:
+def _undo_scheduler(entry: settings.Entry) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
     path = _scheduler_of(entry["device"])
@@ -167,14 +167,14 @@ def left_over(home: Path) -> bool:
     return bool(groups_left_over(home)) or "scheduler" in noted
 
 
-def put_back(target: Target) -> None:
+def undo_cell(target: Target) -> None:
     """End what a killed command left running in the groups, and restore scheduler and cost model."""
     if left_over(target.home):
         end_readers(target.home)
         undo(target.home, OF_A_CELL)
 
 
-UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, "scheduler": _put_scheduler_back}
+UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, "scheduler": _undo_scheduler}
 
 
 def undo(home: Path, kinds: Collection[str] = UNDO) -> list[str]:
@@ -187,7 +187,7 @@ def undo(home: Path, kinds: Collection[str] = UNDO) -> list[str]:
         return []
     proof = settings.undo(settings.journal_of(home), {kind: UNDO[kind] for kind in kinds})
     if kinds is UNDO and shared_left_over():
-        proof += iocost.put_back_shared()
+        proof += iocost.undo_shared()
     return proof
 
 

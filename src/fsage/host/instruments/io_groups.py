@@ -53,7 +53,7 @@ class IoGroups(Instrument):
         if not why and wanted["cgroup"] == "v1":
             why = cleanup.v1_unavailable_because()
         if not why and wanted["cgroup"] == "v2":
-            no_shares = iocost.possible({}) if wanted["cost"] else iocost.grantable({})
+            no_shares = iocost.unavailable_because({}) if wanted["cost"] else iocost.groups_unavailable_because({})
             why = no_shares and f"no shares by weight in cgroup v2: {no_shares}"
         if not why and any("query" in group for group in wanted["groups"]):
             why = query.unavailable_because()
@@ -87,6 +87,10 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
                 return
             time.sleep(LOOK_EVERY_S)
 
+    def have_read() -> bool:
+        now = _counted(target, folders)
+        return all(now[number].ios > zero[number].ios for number in busy)
+
     try:
         cleanup.put_scheduler(target, io_groups["queue"])
         folders = [cleanup.make(target, io_groups, group) for group in io_groups["groups"]]
@@ -99,7 +103,7 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
                 running.append(_start(target, group["argv"], place))
         busy = [number for number, group in enumerate(io_groups["groups"]) if "argv" in group]
         late = time.monotonic() + BEGIN_PATIENCE_S
-        wait(lambda: _is_over(late) or _have_read(zero, _counted(target, folders), busy))
+        wait(lambda: _is_over(late) or have_read())
         wait(lambda: query_process is None or query_process.ready())
         wait(partial(_is_over, time.monotonic() + io_groups["settle_s"]))
         spans = 0
@@ -124,18 +128,19 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
             wait(lambda: True)
             charged = _charged_s(first, last) / shared_s if io_groups["cost"] and busy else None
     finally:
-        for process in [*running, *([query_process.process] if query_process else [])]:
+        if query_process:
+            running.append(query_process.process)
+        for process in running:
             stop(process)
             process.wait()
             for pipe in (process.stdout, process.stdin):
                 if pipe:
                     pipe.close()
-        cleanup.put_back(target)
-    read = [
-        {**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios}
-        for group, was, now in zip(io_groups["groups"], first, last)
-    ]
-    return {
+        cleanup.undo_cell(target)
+    read: list[Json] = []
+    for group, was, now in zip(io_groups["groups"], first, last):
+        read.append({**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios})
+    result: Json = {
         "rc": 0,
         "stdout": "",
         "stderr": "",
@@ -145,8 +150,10 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
         "spans": spans,
         "charged": charged,
         "groups": read,
-        **({"queries": query_process.answers} if query_process else {}),
     }
+    if query_process:
+        result["queries"] = query_process.answers
+    return result
 
 
 def _counted(target: Target, places: Sequence[Path]) -> list[Counted]:
@@ -157,16 +164,15 @@ def _is_over(at: float) -> bool:
     return time.monotonic() >= at
 
 
-def _have_read(zero: Sequence[Counted], now: Sequence[Counted], busy: Sequence[int]) -> bool:
-    return all(now[number].ios > zero[number].ios for number in busy)
-
-
 def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
     """Seconds of the device that IOCost charged to all groups together."""
     return (sum(counted.cost_us for counted in last) - sum(counted.cost_us for counted in first)) / 1e6
 
 
 def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[str]:
+    env = {**os.environ, "LC_ALL": "C"}
+    if code:
+        env["PYTHONPATH"] = library.path_of(code)
     try:
         with cgroups.inside(group):
             return subprocess.Popen(
@@ -177,7 +183,7 @@ def _start(target: Target, argv: list[str], group: Path, code: int | None = None
                 text=True,
                 errors="replace",
                 cwd=target.mounts[0] / "measured",
-                env={**os.environ, "LC_ALL": "C", **({"PYTHONPATH": library.path_of(code)} if code else {})},
+                env=env,
                 pass_fds=[code] if code else [],
                 start_new_session=True,
             )

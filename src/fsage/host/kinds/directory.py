@@ -158,8 +158,8 @@ class Directory(Target, facts.Directory):
         return (declaration.home_of(spec) / directories.MADE).exists()
 
     @classmethod
-    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        return [*cls._emptied(spec, claim), *directories.unmake(spec)]
+    def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
+        return [*cls._emptied(spec, claim), *directories.undo_create(spec)]
 
     @classmethod
     def _emptied(cls, spec: Spec, claim: Claim | None) -> list[str]:

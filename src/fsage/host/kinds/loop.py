@@ -193,7 +193,7 @@ class Loop(Stores):
         return attached or bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
 
     @classmethod
-    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
+    def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
         home = declaration.home_of(spec)
         proof = list[str]()
         stores = claim["stores"] if claim else []

@@ -189,14 +189,14 @@ class Lustre(Directory, facts.Lustre):
         return cls.claimed_elsewhere(spec)
 
     @classmethod
-    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
+    def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
         if not claim:
-            return super().take_back(spec, claim)
+            return super().undo_claim(spec, claim)
         proof = clients.put_tunables_back(lease.holder_of(spec))
         try:
             proof += cls._emptied(spec, claim)
             proof += _unmark(spec, claim)
-            return [*proof, *directories.unmake(spec)]
+            return [*proof, *directories.undo_create(spec)]
         except (
             OSError
         ) as error:  # a mark lies on an OST that was lost for good: then nothing shows whose files these are

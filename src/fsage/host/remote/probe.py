@@ -45,7 +45,7 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     missing += lacking.missing
     if os.geteuid() and not privilege.unavailable_because():
         missing += denied(spec)
-    model = iocost.possible(spec["device_model"] or {})
+    model = iocost.unavailable_because(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out: Probe = {
         "able": not missing,

@@ -24,7 +24,7 @@ from fsage.host.targets import budget, claims
 from fsage.host.targets.budget import Wrong, nothing
 from fsage.host.targets.target import Target
 from fsage.layouts import fiemap
-from fsage.layouts.fragmentation import Extent, FileLayouts
+from fsage.layouts.fragmentation import FileLayouts
 from fsage.layouts.store import SCHEMA
 from fsage.model import counting
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
@@ -119,13 +119,15 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
     jumps = 0
     jump_bytes = target.model.jump_bytes
     known = True
+    system = filesystems.like(target.filesystem)
     try:
         for path in sorted(files):
             pieces = fiemap.extents(path)
             layouts.add(pieces)
             whole.update(f"{path.name} {[piece[:3] for piece in pieces]}\n".encode())
             try:
-                pieces = _on_device(target, path, pieces)
+                if system:
+                    pieces = system.on_device(path, pieces)
             except OSError:  # who asks is not root
                 known = False
             jumps += sum(
@@ -145,13 +147,6 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
         placed.update(jumps=jumps, jump_bytes=jump_bytes)
     result: Extents = placed
     return result
-
-
-def _on_device(target: Target, path: Path, pieces: list[Extent]) -> list[Extent]:
-    system = filesystems.like(target.filesystem)
-    if system:
-        return system.on_device(path, pieces)
-    return pieces
 
 
 def _device_bytes(path: Path) -> int:
@@ -201,7 +196,7 @@ def inspect(target: Target, whole: bool = False) -> tuple[Token | None, str | No
     if now.status == BUILDING:
         return now, f"building its state was interrupted at epoch {now.epoch}"
     interrupted = now.status == MEASURING
-    cleanup.put_back(target)
+    cleanup.undo_cell(target)
     if interrupted:
         try:
             remove_measured(target, now)

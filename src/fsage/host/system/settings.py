@@ -143,7 +143,8 @@ def change(
             after[name] = {**entry, "set": list(_with(entry["set"], holder, wanted[name]))}
         differs = {}
         for name in sorted({*wanted, *dropped} & set(now)):
-            goal = _goal(after[name])
+            listed = after[name]["set"]
+            goal = listed[-1]["value"] if listed else after[name]["first"]
             if goal is not None and goal != now[name]:
                 differs[name] = goal
         if not check:
@@ -196,12 +197,6 @@ def _with(listed: list[Any], holder: Holder, value: Any) -> Iterator[Any]:
             yield {**other, **holder}
     if not kept:
         yield {**holder, "value": value, "since": since}
-
-
-def _goal(entry: JsonView) -> Any:
-    if entry["set"]:
-        return entry["set"][-1]["value"]
-    return entry["first"]
 
 
 @contextlib.contextmanager

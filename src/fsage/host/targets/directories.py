@@ -74,7 +74,7 @@ def made(spec: Spec) -> bool:
         return False
 
 
-def unmake(spec: Spec) -> list[str]:
+def undo_create(spec: Spec) -> list[str]:
     """Remove the directory, and those above it that fsage made, where nothing is in it; a sentence about it."""
     place = Path(spec["directory"])
     note = declaration.home_of(spec) / MADE

@@ -102,7 +102,7 @@ class Kind(model.Kind):
 
     @classmethod
     def begun(cls, spec: Spec) -> bool:
-        """Whether `take_back` has something to do although there is no claim."""
+        """Whether `undo_claim` has something to do although there is no claim."""
         return False
 
     @classmethod
@@ -170,7 +170,7 @@ class Kind(model.Kind):
         return []
 
     @classmethod
-    def put_back(cls, holder: Holder) -> list[str] | None:
+    def undo_tunables(cls, holder: Holder) -> list[str] | None:
         """Put back what is set for a holder; a sentence for each. None: a target has to be opened for that.
 
         Raises Failure.
@@ -179,7 +179,7 @@ class Kind(model.Kind):
 
     @classmethod
     @abstractmethod
-    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
+    def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
         """Remove what is fsage's from the target; a sentence for each thing that was verified to be gone."""
 
 

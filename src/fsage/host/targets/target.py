@@ -325,7 +325,7 @@ class Target(Kind):
         noted = claims.read_tunables(self.home)
         entries: Json = {}
         changed = set(noted) > set(wanted)
-        proof = self._queues_back({name: entry for name, entry in noted.items() if name not in wanted}, check)
+        proof = self._undo_queues({name: entry for name, entry in noted.items() if name not in wanted}, check)
         for name, value in sorted(wanted.items()):
             before = noted.get(name, {}).get("before") or loops.values(self.queues(), name)
             if before and not check:
@@ -355,15 +355,15 @@ class Target(Kind):
 
     def untune(self, holder: Holder, check: bool) -> list[str]:
         """Restore what was set by `tune`; a sentence for each tunable that changes."""
-        proof = self._queues_back(claims.read_tunables(self.home), check)
+        proof = self._undo_queues(claims.read_tunables(self.home), check)
         if not check:
             claims.note_tunables(self.home, {})
         return proof
 
-    def _queues_back(self, noted: Json, check: bool) -> list[str]:
+    def _undo_queues(self, noted: Json, check: bool) -> list[str]:
         back: list[str] = []
         for name, entry in sorted(noted.items()):
-            back += loops.put_back(self.queues(), name, entry.get("before", ()), check)
+            back += loops.undo(self.queues(), name, entry.get("before", ()), check)
         return back
 
     def stamp(self, index: int) -> None:

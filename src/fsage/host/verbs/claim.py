@@ -127,7 +127,7 @@ def give_back(spec: Spec, check: bool) -> Result:
             noted["status"] = "releasing"
             files.write_json(home / "claim.json", noted)
         cleanup.end_readers(home)  # a killed command may have left readers, which have the target's files open
-        proof = [*kind.take_back(spec, noted), *budget.forget()]
+        proof = [*kind.undo_claim(spec, noted), *budget.forget()]
         if noted:
             files.write_json(home / "released" / f"{utc_now()}.json", noted)
             files.remove(home / "tunables.json")  # the tunables ended with the loop devices

@@ -72,7 +72,7 @@ def untune(declared: JsonView, request: Request, check: bool) -> Json:
     proof = list[str]()
     if changed:
         with lease.held(home, request):
-            back = of_kind.put_back(holder)
+            back = of_kind.undo_tunables(holder)
             proof = _device_back(spec, holder) if back is None else back
             claims.note_tunables(home, {})
     beside = (home / lease.NOTE).exists() and not (home / "claim.json").exists()
@@ -101,7 +101,7 @@ def settle(request: Asker) -> None:
         for holder in of_kind.holders():
             if os.geteuid() in (0, holder["user"]) and lease.gone(holder, request):
                 with contextlib.suppress(Failure, Refusal, OSError):
-                    of_kind.put_back(holder)
+                    of_kind.undo_tunables(holder)
                     if holder["user"] == os.geteuid():
                         claims.note_tunables(Path(holder["home"]), {})
 
@@ -121,12 +121,12 @@ def recover(declared: JsonView, request: Request, check: bool) -> Json:
         words = "would put back what was changed" if changed else "nothing was changed"
         return {"changed": changed, "msg": f"{words} outside target {spec['name']}", "proof": []}
     with lease.held(home, request):
-        proof = put_back(home)
+        proof = undo(home)
     sentences = "; ".join(proof) or "nothing was changed"
     return {"changed": True, "msg": f"target {spec['name']}: {sentences}", "proof": proof}
 
 
-def put_back(home: Path) -> list[str]:
+def undo(home: Path) -> list[str]:
     """Put back all that the journal names, for a caller that holds the target; a sentence for each thing."""
     with files.locked(home / "open.lock"):
         cleanup.end_readers(home)

@@ -32,7 +32,7 @@ class Uml(guests.GuestTarget, facts.Uml):
         return Lacking(missing, {})
 
     @classmethod
-    def take_back(cls, spec: Spec, claim: Claim | None) -> list[str]:
+    def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
         return [f"images stay in {images.place()}, a cache of {images.limit_gib():g} GiB"]
 
     @classmethod
