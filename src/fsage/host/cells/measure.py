@@ -47,7 +47,7 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
     target = opening.opened(spec, request)
     containers.verify(target.claim)
     hosts = hosts_of(target, request)
-    cells = [cell for cell in request["cells"] if not observed.place(target, request, cell).exists()]
+    cells = unmeasured(target, request)
     answer: Json = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
     measured = 0
     lost = None
@@ -79,6 +79,11 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
         "lost": lost,
         "stopped": stopped,
     }
+
+
+def unmeasured(target: Target, request: Request) -> list[Cell]:
+    """The cells of the request of which no observation is kept."""
+    return [cell for cell in request["cells"] if not observed.place(target, request, cell).exists()]
 
 
 def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None, str | None]:
@@ -113,7 +118,7 @@ def measure_cells(session: Session, cells: list[Cell]) -> tuple[int, str | None,
 
 def undone(target: Target, request: Request, lost: str | None, stopped: str | None) -> str | None:
     """A sentence: which of the request's cells were not measured, and why; None when all were."""
-    missing = [cell["name"] for cell in request["cells"] if not observed.place(target, request, cell).exists()]
+    missing = [cell["name"] for cell in unmeasured(target, request)]
     if not missing and not lost:
         return None
     return (

@@ -94,8 +94,9 @@ class Phases:
         observed.refuse_failed(cell, result)
         made: list[Path] = []
         if not phase.get("reads"):
-            made += (path for path in measured_files(self.target.mounts) if path not in self.left)
-            self.left.update(made if phase.get("leaves") else ())
+            made = [path for path in measured_files(self.target.mounts) if path not in self.left]
+            if phase.get("leaves"):
+                self.left.update(made)
             result["extents"] = layout_of(made, self.target)
         why = self.instruments.first(lambda each: each.failed_phase(phase, made, result))
         if why:
@@ -135,6 +136,7 @@ class Phases:
         if self.slurm_job and "srun" in phase["argv"]:  # a step in the present job; else srun would wait for nodes
             env["SLURM_JOB_ID"] = self.slurm_job
         free = phase.get("leaves") or phase.get("uncharged")
+        front = [] if phase.get("as_root") else self.target.front(phase["argv"])
         with nullcontext() if free else self.target.charged():
             first, *others = commands.run(
                 [phase["argv"], *phase.get("beside", ())],
@@ -142,7 +144,7 @@ class Phases:
                 phase["timeout_s"],
                 cwd=self.target.mounts[0] / "measured",
                 env=env,
-                front=[] if phase.get("as_root") else self.target.front(phase["argv"]),
+                front=front,
                 pass_fds=inherited,
             )
         first["cpu_s"] = _used_by_children() - used_s

@@ -16,6 +16,7 @@ from typing import cast
 from fsage.base import GIB, MIB, Json, Refusal, typed
 from fsage.host import claiming
 from fsage.host.cells import observed
+from fsage.host.cells.measure import unmeasured
 from fsage.host.device import loops, models
 from fsage.host.instruments.instrument import does_itself
 from fsage.host.kinds.loop import HASH_SEED, Loop
@@ -217,8 +218,7 @@ class Question:
 
     def unmeasured(self) -> list[Cell]:
         """The cells of the request of which no observation is kept."""
-        target = self.target
-        return [cell for cell in self.request["cells"] if not observed.place(target, self.request, cell).exists()]
+        return unmeasured(self.target, self.request)
 
     def keep(self, cell: Cell, observation: Json) -> None:
         """Keep an observation until the launcher has it."""

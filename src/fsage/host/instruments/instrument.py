@@ -96,9 +96,8 @@ class Instrument:
 
     def on_clients(self, name: str) -> dict[str, Json]:
         """What the function `name` of `remote` returns on each client, this one first, by the clients' names."""
-        here = self.remote[name](OtherHost(self.target.spec, self.target, {}))
-        others = ask_all(self.hosts.clients, {"do": name})
-        return {self.hosts.client_names[0]: here, **others}
+        own = self.remote[name](OtherHost(self.target.spec, self.target, {}))
+        return {self.hosts.client_names[0]: own, **ask_all(self.hosts.clients, {"do": name})}
 
     @classmethod
     def wanted(cls, visit: Visit) -> bool:

@@ -71,7 +71,7 @@ class Host:
         self.stdout = cast(BufferedReader, self.process.stdout)
         self.met = False
         self.pending = b""
-        self.told: list[str] = []  # the lines that it has not answered yet
+        self.unanswered: list[str] = []  # the lines that it has not answered yet
         self.answers: list[Json] = []  # answers that nobody has taken yet
         self.count: Iterator[int] | None = None  # its command may request the next number of this count
 
@@ -84,7 +84,7 @@ class Host:
 
     def tell(self, what: Json) -> None:
         """Send a line that has an answer."""
-        self.told.append(what.get("do", "hello"))
+        self.unanswered.append(what.get("do", "hello"))
         self.give(json.dumps(what).encode() + b"\n")
 
     def hear(self) -> bool:
@@ -98,9 +98,9 @@ class Host:
             if self.count and line + b"\n" == NEXT:
                 self.give(b"%d\n" % next(self.count))
                 continue
-            if not self.told:
+            if not self.unanswered:
                 raise Lost(f"host {self.name} sent an answer to no request; nothing of it was used")
-            verb = self.told.pop(0)
+            verb = self.unanswered.pop(0)
             try:
                 self.answers.append(checked(line, verb, self.role))
             except Unacceptable as why:
@@ -149,7 +149,7 @@ def silence(hosts: Iterable[Host]) -> None:
     """End what hosts are doing, and drop what they answer. Raises Lost."""
     for host in hosts:
         host.tell({"do": "end"})
-        while host.told:
+        while host.unanswered:
             host.hear()
         host.answers.clear()
 

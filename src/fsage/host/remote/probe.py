@@ -79,10 +79,10 @@ def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[
     verbs = [[verb] for verb in PLAIN] + kinds.named(spec["kind"]).granted(spec, server)
     ask = [*front, "sudo", "-n", "-l", str(privilege.HELPER)]
     refused = [" ".join(verb) for verb in verbs if run([*ask, *verb], timeout=SSH_ANSWER_S, ok=EVERY).returncode]
+    if not refused:
+        return []
     rules = f"install the rules of `fsage site --sudoers{' --servers' if server else ''}`"
-    if refused:
-        return [f"the right to call {privilege.HELPER} {', '.join(refused)}: {rules}"]
-    return []
+    return [f"the right to call {privilege.HELPER} {', '.join(refused)}: {rules}"]
 
 
 def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:

@@ -44,14 +44,13 @@ def ended(pid: int, start: object) -> bool:
     """Whether the process that began then has ended. Another user's that /proc hides (hidepid) counts as running."""
     if start_of(pid) == start:
         return False
-    if os.access(f"/proc/{pid}/stat", os.R_OK):
-        return True
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return False
-    except ProcessLookupError:
-        return True
+    if not os.access(f"/proc/{pid}/stat", os.R_OK):
+        try:
+            os.kill(pid, 0)
+        except PermissionError:
+            return False
+        except ProcessLookupError:
+            return True
     return True
 
 
@@ -166,9 +165,9 @@ def take(home: Path, request: Asker, shared: bool = False) -> Json | None:
         current: Json | None = read_json(path)
         if shared and current and current["run"] == holder["run"]:
             return current
-        taken = {**holder, "renewed": time.time(), "taken": str(uuid.uuid4())}
-        write_json(path, taken)
-        return taken
+        lease = {**holder, "renewed": time.time(), "taken": str(uuid.uuid4())}
+        write_json(path, lease)
+        return lease
 
 
 def drop(home: Path, request: Asker) -> bool:
