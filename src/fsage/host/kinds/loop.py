@@ -102,8 +102,9 @@ class Loop(Stores):
                 f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
                 f"now; remove it first: {loops.CLEAR}"
             )
-        for image in made if not noted or not images.below_is_away(home, noted) else ():
-            loops.verify(loops.known_by(image))
+        if not (noted and images.below_is_away(home, noted)):
+            for image in made:
+                loops.verify(loops.known_by(image))
         if noted and "below" in noted:
             taken = takes(spec)
             if noted["below"]["bytes"] < taken.total_bytes:

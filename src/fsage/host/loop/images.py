@@ -314,14 +314,16 @@ def _journal(spec: Spec) -> Path:
 
 def known_images(home: Path, claim: Claim | None) -> list[Made]:
     """Every image of this target: those that `create` noted, and those that the claim names."""
+    images: dict[str, Made] = {}
     created = claims.images(home)
     if created:
-        created = located(home, created)
-    images = {image["image"]: image for image in (created["images"] if created else ())}
-    for store in claim["stores"] if claim else ():
-        if "image" in store:
-            image: Made = {**store["image_id"], "image": store["image"], "status": "written"}
-            images.setdefault(store["image"], image)
+        for image in located(home, created)["images"]:
+            images[image["image"]] = image
+    if claim:
+        for store in claim["stores"]:
+            if "image" in store:
+                image = {**store["image_id"], "image": store["image"], "status": "written"}
+                images.setdefault(store["image"], image)
     return list(images.values())
 
 

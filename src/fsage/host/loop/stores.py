@@ -67,9 +67,11 @@ class Stores(Target, facts.Loop):
         return sum(os.stat(store["image"]).st_blocks for store in self.claim["stores"]) * 512
 
     def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
+        if not self.spec["sparse"]:
+            return
         if ranges is None or not self.made_of.places_on_device:
             ranges = {mount: [(0, 2**64 - 1)] for mount in self.mounts}
-        for mount in self.mounts if self.spec["sparse"] else ():
+        for mount in self.mounts:
             for begin, end in sorted(ranges[mount]):
                 mounting.trim(mount, begin, end)
 

@@ -92,9 +92,10 @@ def in_turns(
                 elif part > 0:
                     write_whole(descriptor, content[:part], offset)
                 spend(0 if method == "fallocate" else max(0, part))
-        for path, _, descriptor in growing if method == "buffered" else ():
-            at = path
-            os.fsync(descriptor)
+        if method == "buffered":
+            for path, _, descriptor in growing:
+                at = path
+                os.fsync(descriptor)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(at)) from error
     finally:
