@@ -205,7 +205,7 @@ class Loop(Stores):
                 mounting.unmount_all(device)
         for image in all_images:
             for device in loops.devices_of(image):
-                if mounting.uuid_on(device) in ours:  # the file system that fsage made, with everything in it
+                if ours and mounting.uuid_on(device) in ours:  # the file system that fsage made, with everything in it
                     mounting.refuse_if_in_use(device)
                     mounting.wipe(device)
             loops.detach(image)
