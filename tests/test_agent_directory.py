@@ -20,7 +20,7 @@ from fsage.host.__main__ import hold
 from fsage.host.states import state
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, held
+from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.run.runs import identity
 from fsage.studies.paf.model import Populate
@@ -147,22 +147,22 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
 
 def test_what_a_machine_holds_is_found_without_the_clone_that_claimed_it(directory_target: Spec) -> None:
     home = Path(directory_target["home"])
-    assert held.held([home, home / "none"], []) == []
+    assert checks.held([home, home / "none"], []) == []
     claimed(directory_target)
     (home / "written.json").write_text("{}")
-    (found,) = held.held([home], [])
+    (found,) = checks.held([home], [])
     assert found.name == directory_target["name"] and directory_target["directory"] in found.what
     inventory = json.loads(Path(str(found.inventory)).read_text())["all"]
     assert inventory["vars"]["fsage_target"] == complete(directory_target)
     claim.release(inventory["vars"]["fsage_target"], {}, False)
-    assert held.held([home], []) == [] and not Path(directory_target["directory"]).exists()
+    assert checks.held([home], []) == [] and not Path(directory_target["directory"]).exists()
     claimed(directory_target)
     shutil.rmtree(home)
-    (lost,) = held.held([home], [complete(directory_target)])
+    (lost,) = checks.held([home], [complete(directory_target)])
     assert lost.take_over and "whose note is lost" in lost.what
     (home / "odd").mkdir(parents=True)
     (home / "odd/claim.json").write_text("{")
-    assert "whose note cannot be read" in held.held([home], [])[0].what
+    assert "whose note cannot be read" in checks.held([home], [])[0].what
 
 
 def test_a_directory_is_told_by_inode_and_mark_where_the_kernel_numbers_devices_anew(directory_target: Spec) -> None:
