@@ -13,7 +13,7 @@ from fsage.base import Json
 from fsage.host.guests import work
 from fsage.host.guests.target import GuestTarget
 from fsage.host.stores import filesystems
-from fsage.host.structure import files
+from fsage.host.system import kernel
 from fsage.layouts import inspect
 from fsage.layouts.filesystems import of_store
 from fsage.layouts.placement import Refused, first_refused
@@ -64,7 +64,7 @@ def filled(point: Path, seed: int, mean_bytes: int, gone: float) -> tuple[float,
             number += 1
             with open(path, "wb") as file:
                 size = max(1, int(mean_bytes * draw.lognormvariate(-0.5, 1)))
-                files.allocate(file.fileno(), 0, 0, size)
+                kernel.allocate(file.fileno(), 0, 0, size)
             made.append(path)
         except OSError as error:
             if error.errno != errno.ENOSPC:

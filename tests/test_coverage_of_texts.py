@@ -18,7 +18,7 @@ import pytest
 
 from fsage.evidence import DRAWS, lay
 from fsage.host.filesystems.ext4 import WritableBitmap
-from fsage.host.structure import files
+from fsage.host.system import kernel
 from fsage.layouts import extents, fiemap, fragmentation, saved
 from fsage.layouts.ext4 import BlockBitmap
 from fsage.studies.replica.report import of_one_more
@@ -73,7 +73,7 @@ def aged(image: Path, seed: int) -> None:
                     number += 1
                     try:
                         with open(path, "wb") as file:
-                            files.allocate(file.fileno(), 0, 0, size)
+                            kernel.allocate(file.fileno(), 0, 0, size)
                     except OSError:
                         path.unlink(missing_ok=True)
                         return

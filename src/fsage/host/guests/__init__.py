@@ -4,6 +4,6 @@ A state is an image there, made in one guest, and each cell has a copy of its ow
 own work, by the same verbs, on its own disk and with a home of its own.
 """
 
-from fsage.host.guests.target import Question as Question
 from fsage.host.guests.target import GuestTarget as GuestTarget
+from fsage.host.guests.target import Question as Question
 from fsage.host.guests.work import Guest as Guest
