@@ -16,7 +16,7 @@ from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
 from fsage.host.device import cgroups, iocost
 from fsage.host.instruments.cleanup import undo
-from fsage.host.system import files, mounting, settings
+from fsage.host.system import files, kernel, mounting, settings
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts.machine import Mount, mounts
@@ -202,7 +202,7 @@ def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target: Spe
     assert root
     settings.note_change(settings.journal_of(home), {"kind": "group", "path": str(root / f"fsage-{name}")})
     settings.note_change(settings.journal_of(home), {"kind": "cost", "device": "7:251"})
-    settings.note_change(settings.journal_of(home), {"kind": "cost", "device": iocost.number_of(device)})
+    settings.note_change(settings.journal_of(home), {"kind": "cost", "device": kernel.number_of(device)})
     assert len(undo(home)) == 3 and not settings.journal_of(home).exists()
 
 
@@ -255,7 +255,7 @@ def test_a_claim_with_a_model(new_target: Spec, device: str, monkeypatch: pytest
     rate_mib_s = model["bytes_per_s"] / MIB
     assert found["write_mib_s"] < 1.15 * rate_mib_s and found["read_mib_s"] < 1.15 * rate_mib_s
     # Type: ignore[operator].
-    (cgroups.root() / "io.cost.qos").write_text(f"{iocost.number_of(device)} enable=0")
+    (cgroups.root() / "io.cost.qos").write_text(f"{kernel.number_of(device)} enable=0")
     assert open_target(new_target).model_in_place() == placed, "put back in place by whoever opens the target"
     claim.release(new_target, {}, False)
     assert not any(name.endswith(new_target["name"]) for name in cgroups.names())
