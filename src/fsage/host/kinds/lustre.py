@@ -69,7 +69,7 @@ class Lustre(Directory, facts.Lustre):
     requests_here = staticmethod(servers.requests_here)
     look = staticmethod(connections.look)
     astray_here = staticmethod(others.of_server)
-    put_back = staticmethod(clients.put_tunables_back)
+    undo_tunables = staticmethod(clients.put_tunables_back)
     why_no_free_space = "the free space of Lustre is on its OSTs, the stores before this one"
 
     def __init__(self, spec: Spec, claim: Claim) -> None:
