@@ -19,7 +19,19 @@ from fsage import seam
 from fsage.base import Refusal, in_words
 from fsage.model import plugins
 
-MODULES = ("__init__", "model", "host", "recipe", "report", "advice", "inputs", "command", "doctor")
+MODULES = (
+    "__init__",
+    "model",
+    "host",
+    "recipe",
+    "workloads",
+    "instruments",
+    "report",
+    "advice",
+    "inputs",
+    "command",
+    "doctor",
+)
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
 NO_PART = ("__pycache__", ".git")
 """Folders that Python and version control make."""

@@ -192,7 +192,7 @@ def test_what_comes_with_a_clone_could_lie_anywhere(tmp_path: Path, name: str) -
     shutil.copytree(ROOT / "extensions" / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(["chmod", "-R", "go-w", tmp_path], check=True)
     for path in sorted((tmp_path / name).rglob("*.py")):
-        extensions._judge(tmp_path / name, path.relative_to(tmp_path / name))
+        extensions._judge(path, path.relative_to(tmp_path / name))
         assert f"from fsage.studies.{name}" not in path.read_text(), path
 
 

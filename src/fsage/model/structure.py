@@ -92,10 +92,7 @@ class Step(ABC):
     @classmethod
     def among(cls: type[S], steps: Iterable[Step]) -> S | None:
         """The first step of this kind, among those of a state; None where it has none."""
-        for step in steps:
-            if isinstance(step, cls):
-                return step
-        return None
+        return next((step for step in steps if isinstance(step, cls)), None)
 
     @classmethod
     def from_json(cls, value: object, where: str) -> Step:

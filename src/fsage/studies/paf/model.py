@@ -5,11 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
-from fsage.api.model import BLOCK_BYTES, Achieved, Files, Step
+from fsage.api.model import BLOCK_BYTES, MIB, Achieved, Files, Step, format_size
 
 Method = Literal["fallocate", "write", "buffered"]
+METHOD: Method = "fallocate"
+REQUEST_BYTES = 4 * MIB
+"""Lustre's client gathers what the study wrote, in 512 KiB, to RPCs of max_pages_per_rpc=1024 pages."""
+FILES_AT_ONCE = 16
+"""The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
+
+
+class Filler(NamedTuple):
+    """One way of making files that fill a target: the last fields of a step `populate`, and axes of a study.
+
+    How they get their blocks decides where holes are left, and with them the result.
+    """
+
+    filler: Method
+    request_size: int
+    files_at_once: int
+
+    def __str__(self) -> str:
+        return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
+
+    def nominal(self) -> dict[str, object]:
+        """What records keep of it, as numbers for figures."""
+        return {
+            "filler": self.filler,
+            "request_size_bytes": self.request_size,
+            "files_at_once": self.files_at_once,
+        }
 
 
 @dataclass(frozen=True)
@@ -23,9 +50,9 @@ class Populate(Step):
     percent: int
     file_bytes: tuple[int, ...]
     seed: int | None
-    method: Method = "fallocate"
-    request_bytes: int = 4 << 20
-    files_at_once: int = 16
+    method: Method = METHOD
+    request_bytes: int = REQUEST_BYTES
+    files_at_once: int = FILES_AT_ONCE
 
     def on_target(self, scale_file_size: float, seed: int) -> Step:
         """With file sizes scaled to whole 4 KiB, and the seed."""

@@ -1,21 +1,18 @@
-"""PaF: populate a share of the capacity with files, then delete a share of these (notation.py).
-
-How files that fill a target get their blocks decides where holes are left, and with them the result: a `Filler`.
-"""
+"""PaF: populate a share of the capacity with files, then delete a share of these (notation.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
-from fsage.api.model import MIB, Step, format_size
+from fsage.api.model import Step, format_size
 from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict, unknown_value
 
-from .model import Fragment, Method, Populate
+from .model import FILES_AT_ONCE, METHOD, REQUEST_BYTES, Filler, Fragment, Method, Populate
 from .notation import Generation, PaF, parse
 
 Capacity = Annotated[int, Field(ge=1, le=99, strict=True)]
@@ -25,34 +22,9 @@ DEFAULT = "default"
 Count = Annotated[int, Field(ge=1, le=99, strict=True)]
 FilesAtOnce = Annotated[int, Field(ge=1, le=1024, strict=True)]
 
-METHOD: Method = "fallocate"
-REQUEST_BYTES = 4 * MIB
-"""Lustre's client gathers what the study wrote, in 512 KiB, to RPCs of max_pages_per_rpc=1024 pages."""
-FILES_AT_ONCE = 16
-"""The threads of one of the study's 12 clients; how many of its 192 met on one OST is not known."""
-
 METHOD_HELP = "how files get their blocks: fallocate; write: past the cache; buffered: through it"
 REQUEST_HELP = "bytes of one request for blocks, or of one write; the target's scale does not apply"
 AT_ONCE_HELP = "files that grow at once on each store, in turns, one request each"
-
-
-class Filler(NamedTuple):
-    """One way of making files that fill a target: the last fields of a step `populate`, and axes of a study."""
-
-    filler: Method
-    request_size: int
-    files_at_once: int
-
-    def __str__(self) -> str:
-        return f"{self.filler}.{format_size(self.request_size)}x{self.files_at_once}"
-
-    def nominal(self) -> dict[str, object]:
-        """What records keep of it, as numbers for figures."""
-        return {
-            "filler": self.filler,
-            "request_size_bytes": self.request_size,
-            "files_at_once": self.files_at_once,
-        }
 
 
 class FilledOneWay(Strict):
@@ -197,10 +169,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
     """
     several = states.built(structure) > 1
     if several:
-        if structure.seed is None:
-            first = states.seed
-        else:
-            first = structure.seed
+        first = states.seed if structure.seed is None else structure.seed
         structure = replace(structure, seed=(first or 0) + number - 1)
     generations = structure.generations
     sizes = ",".join(map(format_size, structure.sizes_bytes))
@@ -208,10 +177,7 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
     sizes += f"-{filler}" if swept else ""
     name = f"{_generations(structure)}{seed}@{sizes}"
     grown = [*map(str, generations[:-1]), f"{generations[-1].capacity_percent:02d}"]
-    if states.reuse == "nested":
-        population = f"{','.join(grown)}{seed}@{sizes}"
-    else:
-        population = name
+    population = f"{','.join(grown)}{seed}@{sizes}" if states.reuse == "nested" else name
 
     axes: dict[str, object] = {"notation": structure}
     if len(generations) == len(structure.sizes_bytes) == 1:
