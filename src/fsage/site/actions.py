@@ -67,7 +67,7 @@ COLUMNS = ("host", "what is done", "times at most", "with, and where", "undone b
 def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     """All that a run of these studies does, from claim to release.
 
-    A module of OF_KINDS, or the module `site` of a study, that has the name of a kind of target has `acts` of it alone.
+    What is done with one kind of target alone is told by `acts` of the module in OF_KINDS that has its name.
     """
     clients = names_of(site, "clients")
     phases = sum(len(cell.params.get("phases", PHASES)) for cell in missing_cells(plans))

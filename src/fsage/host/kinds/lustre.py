@@ -286,7 +286,7 @@ class Lustre(Directory, facts.Lustre):
         place = self.mounts[0]
         usable = self.osts.usable
         ours = sum(_held_bytes(place / name) for name in TREES)
-        now = [ost for ost in space.read_osts(place, usable) if usable is None or ost.number in usable]
+        now = space.needed_osts(place, usable)
         used_bytes = sum(used(now).values())
         directories.clear(place, keep_mark=True, threads=self.threads, spend=self.pace.spend)
         left = [name for name in TREES if os.path.lexists(place / name)]
@@ -325,8 +325,7 @@ class Lustre(Directory, facts.Lustre):
         return space.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.osts.usable)
 
     def free(self, mount: Path) -> Free:
-        usable = self.osts.usable
-        osts = [ost for ost in space.read_osts(mount, usable) if usable is None or ost.number in usable]
+        osts = space.needed_osts(mount, self.osts.usable)
         # `available`: without the servers' reserve, as the capacity of the claim
         return Free(sum(ost.available_bytes for ost in osts), None, used(osts))
 

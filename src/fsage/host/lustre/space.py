@@ -88,6 +88,11 @@ def read_osts(mount: Path, needed: Collection[int] | None = None) -> list[Ost]:
         time.sleep(LOOK_EVERY_S)
 
 
+def needed_osts(mount: Path, needed: Collection[int] | None) -> list[Ost]:
+    """Those of the OSTs of `read_osts` that are needed. Raises Failure."""
+    return [ost for ost in read_osts(mount, needed) if needed is None or ost.number in needed]
+
+
 _did_not_end: dict[Path, float] = {}
 """When `lfs df` of a mount did not end in time, by the clock of time.monotonic."""
 
@@ -171,7 +176,7 @@ def await_frees(
                 break
             time.sleep(next(pauses))
         time.sleep(LOOK_EVERY_S)
-        now = [ost for ost in read_osts(mount, needed) if needed is None or ost.number in needed]
+        now = needed_osts(mount, needed)
         at = time.monotonic()
         quiet = used(now) == last or not alone
         if used(now) != last:
@@ -230,8 +235,7 @@ class Osts(Limits):
         """Read the OSTs anew, after the time for which a client repeats its last answer."""
         if self.known:
             time.sleep(LOOK_EVERY_S)
-        osts = read_osts(self.mount, self.usable)
-        self.known = {ost.number: ost for ost in osts if self.usable is None or ost.number in self.usable}
+        self.known = {ost.number: ost for ost in needed_osts(self.mount, self.usable)}
         self.outstanding = self._outstanding()
         self.good_bytes = min(map(self.left_on, self.known))
 
