@@ -7,18 +7,21 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import Step
-from fsage.api.study import Levels, Problems, Size, State
-from fsage.studies.paf.model import Populate
-from fsage.studies.paf.recipe import FilledOneWay
+from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict
+from fsage.studies.paf.model import FILES_AT_ONCE, METHOD, REQUEST_BYTES, Method, Populate
+from fsage.studies.paf.recipe import AT_ONCE_HELP, METHOD_HELP, REQUEST_HELP, FilesAtOnce
 
 from .model import Defragment, FragmentedFile, FreeReservedRun
 
 BEFORE: Literal["before"] = "before"
 
 
-class States(FilledOneWay):
+class States(Strict):
     """Block `states:` of a study: for each number of extents the file as it is, and defragmented in each scope."""
 
+    filler: Method = Field(METHOD, description=METHOD_HELP)
+    request_size: SizeInBlocks = Field(REQUEST_BYTES, description=REQUEST_HELP)
+    files_at_once: FilesAtOnce = Field(FILES_AT_ONCE, description=AT_ONCE_HELP)
     recipe: Literal["defrag"] = "defrag"
     extents: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000_000, strict=True)], ...], Levels()] = Field(
         description="number of extents of the file"
@@ -56,7 +59,8 @@ def expand(states: States) -> list[State]:
 def _state(states: States, extents: int, scope: Literal["before", "file", "filesystem"]) -> State:
     file = FragmentedFile(1, states.file_percent, extents)
     others_percent = states.capacity - 2 * states.file_percent
-    others = Populate(2, others_percent, (states.file_size,), states.seed, *states.laid())
+    way = (states.filler, states.request_size, states.files_at_once)
+    others = Populate(2, others_percent, (states.file_size,), states.seed, *way)
     parts: tuple[Step, ...] = (file, others, FreeReservedRun(1))
     if scope != BEFORE:
         parts += (Defragment(1, scope, states.time_limit_s),)

@@ -27,18 +27,6 @@ REQUEST_HELP = "bytes of one request for blocks, or of one write; the target's s
 AT_ONCE_HELP = "files that grow at once on each store, in turns, one request each"
 
 
-class FilledOneWay(Strict):
-    """The keys of a block `states:` whose filler is laid in one way."""
-
-    filler: Method = Field(METHOD, description=METHOD_HELP)
-    request_size: SizeInBlocks = Field(REQUEST_BYTES, description=REQUEST_HELP)
-    files_at_once: FilesAtOnce = Field(FILES_AT_ONCE, description=AT_ONCE_HELP)
-
-    def laid(self) -> Filler:
-        """The way."""
-        return Filler(self.filler, self.request_size, self.files_at_once)
-
-
 def _structure(value: object) -> PaF:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a structure; write it as text, such as 'PAF:70.30,20.40@264M'")
