@@ -27,10 +27,7 @@ LOOK_EVERY_S = 0.1
 
 
 class Session:
-    """The measurement of cells in one state.
-
-    `enter` sets `now`, the target's token, `conditions`, `instruments` and `phases`.
-    """
+    """The measurement of cells in one state. `enter` sets `now` (the target's token) and what stands below it."""
 
     now: Token
     conditions: Conditions
