@@ -8,6 +8,7 @@ import runpy
 import shlex
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,7 +59,7 @@ class Command(NamedTuple):
         return words[1:] if words[0] == "./run" else words
 
 
-def commands() -> Iterator[Command]:
+def written() -> Iterator[Command]:
     """Every command of ours in a code block, and in a sentence when it begins with ./run or fsage."""
     for page in PAGES:
         name = str(page.relative_to(ROOT))
@@ -75,11 +76,14 @@ def commands() -> Iterator[Command]:
                     yield Command(name, child.content)
 
 
-COMMANDS = [command for command in dict.fromkeys(commands()) if "[OPTIONS]" not in command.text]
+@cache
+def commands() -> list[Command]:
+    """Each once, without the synopses."""
+    return [command for command in dict.fromkeys(written()) if "[OPTIONS]" not in command.text]
 
 
 def commands_of(program: str) -> list[Command]:
-    found = [command for command in COMMANDS if command.words and command.words[0] == program]
+    found = [command for command in commands() if command.words and command.words[0] == program]
     assert found
     return found
 
@@ -151,7 +155,7 @@ def test_every_playbook_and_variable_is_there() -> None:
 
 def test_every_other_program_and_file_is_there() -> None:
     wrong = []
-    for command in COMMANDS:
+    for command in commands():
         if command.text.startswith("./run ") and not PLACEHOLDER.fullmatch(program := command.words[0]):
             if not (shutil.which(program) or (ROOT / program).exists()):
                 wrong.append((command, program))

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 from hostile.messages import STATE, make_plan
 from sent import CLAIM, STUDY
-from test_playbooks import BIN, ROOT, ansible, inventory_of, request
+from test_playbooks import ROOT, ansible, inventory_of, request
 
 from fsage.base import Refusal
 from fsage.host.targets.opening import open_target
@@ -88,7 +89,6 @@ def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_pat
     make_plan(tmp_path)
     ran = tmp_path / "ran"
     jinja = pipe(ran)
-    env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
     if whose == "claim":
         copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
         results.write(tmp_path / "results/targets/here.json", copy)
@@ -96,8 +96,8 @@ def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_pat
         (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
     where = ["--target", "here", "--results", "results", "--studies", "config", "--inventories", "inventories"]
     (tmp_path / "playbooks").symlink_to(ROOT / "playbooks")
-    argv = [str(BIN / "fsage"), *where, "visit", "tiny", STATE]
-    said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
+    argv = ["fsage", *where, "visit", "tiny", STATE]
+    said = subprocess.run(argv, cwd=tmp_path, env=preloaded.environment(), capture_output=True, text=True)
     assert not ran.exists(), "it ran"
     assert said.returncode != 0 and "Traceback" not in said.stderr, said.stderr
     assert ("tuning.scheduler: is" if whose == "study" else "the request's") in said.stderr, said.stderr

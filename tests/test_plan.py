@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import os
 import re
@@ -51,6 +50,17 @@ def again(plan: Plan) -> Plan:
     return Plan(plan.study, plan.target, plan.results, plan.claim)
 
 
+def edited(plan: Plan, study: dict = STUDY) -> Plan:
+    """The plan of a study of that name, with target and claim as they are declared now."""
+    (plan.studies / "tiny.yaml").write_text(yaml.safe_dump(study))
+    return load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+
+
+def changed(**blocks: dict) -> dict:
+    """The study with other keys in these blocks."""
+    return {**STUDY, **{block: {**STUDY[block], **keys} for block, keys in blocks.items()}}
+
+
 def test_the_line_counts_and_estimates(plan):
     # a cell is 0.5 s and a second of writing and two of reading; a state is STATE_S
     assert words.line(plan).startswith(
@@ -60,15 +70,13 @@ def test_the_line_counts_and_estimates(plan):
     assert plan.bytes_written() == 8 * 64 << 20
 
 
-def test_where_others_load_the_device_states_are_visited_in_turns(tmp_path, plan):
+def test_where_others_load_the_device_states_are_visited_in_turns(plan):
     declaration = plan.inventories / "here/group_vars/all/target.yml"
     on_loops = declaration.read_text()
     declaration.write_text(on_loops.replace("kind: loop", "kind: directory"))
 
     def states(**changes):
-        study = {**STUDY, **{block: {**STUDY[block], **changes.get(block, {})} for block in ("states", "cells")}}
-        (plan.studies / "tiny.yaml").write_text(yaml.safe_dump({**study, "headline": HEADLINE}))
-        found = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+        found = edited(plan, {**changed(**changes), "headline": HEADLINE})
         return found, [state.name for state in found.states.values()]
 
     enough = {"states": {"seed": 7}, "cells": {"iterations": 5}}
@@ -109,11 +117,9 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
         ("states", {"file_size": ["264G"]}, "file_size: a file is 141733920768 bytes on this target, and 30% of its 4"),
     ],
 )
-def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(tmp_path, plan, block, change, why):
+def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(plan, block, change, why):
     results.write(plan.results.claim, {**CLAIM, "capacity_bytes": 4 << 30})
-    study = {**STUDY, block: {**STUDY[block], **change}}
-    (plan.studies / "tiny.yaml").write_text(yaml.safe_dump(study))
-    impossible = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+    impossible = edited(plan, changed(**{block: change}))
     with pytest.raises(StudyError, match=f"study tiny on target here: {why}"):
         words.line(impossible)
     with pytest.raises(StudyError, match=why):
@@ -122,11 +128,9 @@ def test_what_the_claim_rules_out_is_refused_before_a_state_is_built(tmp_path, p
 
 def test_places_for_which_a_state_has_no_room_are_refused(plan):
     results.write(plan.results.claim, {**CLAIM, "capacity_bytes": 1 << 30})
-    (plan.studies / "tiny.yaml").write_text(
-        yaml.safe_dump({**STUDY, "cells": {**STUDY["cells"], "iterations": 50, "places": 50}})
-    )
+    crowded = edited(plan, changed(cells={"iterations": 50, "places": 50}))
     with pytest.raises(StudyError, match=r"places: \d+ files take \d+ MiB, and state 30.00@8M leaves \d+ MiB; give"):
-        words.line(load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root))
+        words.line(crowded)
 
 
 @pytest.mark.parametrize(
@@ -149,17 +153,15 @@ def test_places_for_which_a_state_has_no_room_are_refused(plan):
         ({"cells": {"iterations": 5}, "fuller": [60] * 4}, []),
     ],
 )
-def test_the_plan_says_what_can_never_become_significant(plan, tmp_path, changes, said):
-    study = copy.deepcopy(STUDY)
-    pairs = [(f"{percent}.00", "30.00") for percent in changes.get("fuller", [60])]
+def test_the_plan_says_what_can_never_become_significant(plan, changes, said):
+    blocks = dict(changes)
+    pairs = [(f"{percent}.00", "30.00") for percent in blocks.pop("fuller", [60])]
+    study = changed(**blocks)
     study["headline"] = [
         {"label": "fullness", **dict(zip(("state", "against"), pair[:: (-1) ** number], strict=True))}
         for number, pair in enumerate(pairs)
     ]
-    for block, more in ((block, more) for block, more in changes.items() if block != "fuller"):
-        study[block] |= more
-    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
-    notes = words.notes(load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results"))
+    notes = words.notes(edited(plan, study))
     assert len(notes) == len(said)
     assert all(note.startswith("note tiny: ") and words in note for note, words in zip(notes, said, strict=True))
 
@@ -186,11 +188,9 @@ def test_no_shipped_study_is_unable_to_reach_its_own_verdict(study, tmp_path, mo
 def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declared, of_study, said):
     """Hours are estimated from a claim, and what can never be is known without."""
     plan.results.claim.unlink()
-    study, inventory = plan.studies / "tiny.yaml", plan.inventories / "here"
-    study.write_text(yaml.safe_dump({**STUDY, "states": {**STUDY["states"], **of_study}}))
     spec = {"name": "here", "kind": "loop", **declared}
-    (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
-    unclaimed = load_plan(study, inventory, plan.results.root)
+    (plan.inventories / "here/group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    unclaimed = edited(plan, changed(states=of_study))
     for question in (unclaimed.check, lambda: words.line(unclaimed)):
         with pytest.raises(StudyError, match=said) if said else contextlib.nullcontext():
             question()
@@ -268,23 +268,17 @@ def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_pa
         planned.check()
 
 
-def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan, tmp_path):
-    study = copy.deepcopy(STUDY)
-    study["cells"]["iterations"] = 5
+def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan):
+    study = changed(cells={"iterations": 5})
     pair = {"label": "fullness", "state": "60.00", "against": "30.00"}
     study["headline"] = [{**pair, "measures": ["read_bw_mib_s"]}] * 6
-    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
-    assert not words.notes(
-        load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
-    )
+    assert not words.notes(edited(plan, study))
     for wrong, said in (
         ({"measures": ["raed_bw_mib_s"]}, r"'measures' names 'raed_bw_mib_s': the cells have read_bw_mib_s, write"),
         ({"at": {"transfer_size": 3}}, r"no cell has the parameters in 'at'"),
     ):
-        study["headline"] = [{**pair, **wrong}]
-        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
         with pytest.raises(StudyError, match=said):
-            load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
+            edited(plan, {**study, "headline": [{**pair, **wrong}]})
 
 
 def test_a_seed_is_drawn_once_and_recorded(plan):
@@ -330,9 +324,7 @@ def test_a_record_that_was_deleted_or_is_new_in_the_plan_gives_its_state_a_job(p
     plan.results.record(state, plan.cells[state][1].name).unlink()
     assert again(plan).todo[state] == (plan.cells[state][1],) and plan.manifest(state).exists()
     results.write(plan.results.record(state, plan.cells[state][1].name), {})
-    more = {**STUDY, "cells": {**STUDY["cells"], "iterations": STUDY["cells"]["iterations"] + 1}}
-    (plan.studies / "tiny.yaml").write_text(yaml.safe_dump(more))
-    larger = load_plan(plan.studies / "tiny.yaml", plan.inventories / "here", plan.results.root)
+    larger = edited(plan, changed(cells={"iterations": STUDY["cells"]["iterations"] + 1}))
     assert larger.manifest(state) != plan.manifest(state) and len(larger.todo[state]) == 1
     plan.manifest(state).unlink()
     assert again(plan).todo[state] == (), "its job writes the manifest alone"
@@ -465,9 +457,7 @@ def test_what_is_left_is_right_within_a_factor_of_two(
 
     `seldom`: all cells of a visit are seen at the same look.
     """
-    study = {**STUDY, "states": {**STUDY["states"], "capacity": [30, 40, 50, 60]}}
-    (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump(study))
-    plan = load_plan(tmp_path / "config/tiny.yaml", tmp_path / "inventories/here", tmp_path / "results")
+    plan = edited(plan, changed(states={"capacity": [30, 40, 50, 60]}))
     plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
     (tmp_path / "home/here").mkdir(parents=True)
     now, told = [0.0], list[tuple[int, float, float]]()

@@ -86,7 +86,7 @@ class Project:
     def own_source(self) -> None:
         """Have a copy of src/ to edit, in place of the link to the one that the preloaded programs have."""
         (self.root / "src").unlink()
-        shutil.copytree(ROOT / "src", self.root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "src", self.root / "src")  # with bytecode, which is of use as long as nothing is edited
         self.env |= {"PYTHONPATH": str(self.root / "src"), "ANSIBLE_CONFIG": str(self.root / "ansible.cfg")}
 
     def shared_source(self) -> None:
