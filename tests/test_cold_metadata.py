@@ -124,7 +124,7 @@ def looking_up(target: Target) -> list[dict]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("reset", ["remount", "none"])
+@pytest.mark.parametrize("reset", first_of("none", "remount"))
 def test_a_phase_reads_of_the_device_what_it_reads_of_a_cold_one(phases: Measured, reset: str) -> None:
     phases.target.spec["allocator_reset"] = reset
     mine, read = sectors(phases, lambda: looking_up(phases.target))

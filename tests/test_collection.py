@@ -118,6 +118,7 @@ def test_a_host_without_a_clone_gives_evidence(
     assert json.loads(file.read_text())["layout"]["stores"]
 
 
+@pytest.mark.long  # the role from a clone: test_monitoring
 @pytest.mark.root
 def test_free_space_is_watched_on_a_server_without_a_clone(elsewhere: Elsewhere, tmp_path: Path) -> None:
     root = tmp_path / "root"

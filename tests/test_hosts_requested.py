@@ -18,17 +18,17 @@ from fsage.model.declaration import complete
 from fsage.model.hosts import skews
 
 # Another host is a Python of this machine that was told something else than the truth.
-BOOT = "#!{python}\nimport os, sys, time\n{lie}\nexec(sys.argv[-1])\n"
-TRUTH = ""
+BOOT = "#!{python}\nimport os, sys, time\n{lies}\nexec(sys.argv[-1])\n"
+TRUTH: list[str] = []
 LATE = "now = time.time; time.time = lambda: now() + 90"
 OTHER_KERNEL = "here = os.uname(); os.uname = lambda: os.uname_result((*here[:2], '0.1', *here[3:]))"
 NO_ROOT = "os.geteuid = lambda: 1000"
 
 
-def another(place: Path, name: str, lie: str) -> dict:
-    """A host of an inventory, at which `lie` holds."""
+def another(place: Path, name: str, lies: list[str]) -> dict:
+    """A host of an inventory, at which these hold."""
     python = place / name
-    python.write_text(BOOT.format(python=sys.executable, lie=lie))
+    python.write_text(BOOT.format(python=sys.executable, lies="\n".join(lies)))
     python.chmod(0o755)
     return {"name": name, "python": str(python), "local": True}
 
@@ -36,35 +36,47 @@ def another(place: Path, name: str, lie: str) -> dict:
 @pytest.mark.parametrize(
     ("client", "server", "said"),
     [
-        (TRUTH, TRUTH, None),
-        (LATE, TRUTH, f"s ahead of {os.uname().nodename}'s (at most 2 s)"),
-        (TRUTH, LATE.replace("+", "-"), f"s behind {os.uname().nodename}'s"),
-        (OTHER_KERNEL, TRUTH, f"clients differ in kernel: n2: 0.1; n1: {os.uname().release}"),
-        ("os.environ['PATH'] = '/none'", TRUTH, "n2 lacks fio: nothing can be measured without it"),
-        ("sys.exit('no shell for you')", TRUTH, "host n2 does not answer: no shell for you; nothing was touched"),
-        (TRUTH, NO_ROOT, "oss1 (servers): neither root nor its helper"),
-        (TRUTH, f"watched: {NO_ROOT}", None),
-        (TRUTH, f"watched: {LATE}", f"s ahead of {os.uname().nodename}'s (at most 2 s)"),
+        (TRUTH, TRUTH, []),
+        (
+            [LATE, OTHER_KERNEL, "os.environ['PATH'] = '/none'"],
+            [LATE.replace("+", "-"), NO_ROOT],
+            [
+                f"s ahead of {os.uname().nodename}'s (at most 2 s)",
+                f"clients differ in kernel: n2: 0.1; n1: {os.uname().release}",
+                "n2 lacks fio: nothing can be measured without it",
+                f"s behind {os.uname().nodename}'s",
+                "oss1 (servers): neither root nor its helper",
+            ],
+        ),
+        (["sys.exit('no shell for you')"], TRUTH, ["host n2 does not answer: no shell for you; nothing was touched"]),
     ],
 )
 @pytest.mark.root
 def test_hosts_are_asked_before_the_first_change(tmp_path, client, server, said):
-    spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
-    request = {
-        "hosts": {
-            "clients": [{"name": "n1"}, another(tmp_path, "n2", client)],
-            "watched" if server.startswith("watched") else "servers": [
-                another(tmp_path, "oss1", server.removeprefix("watched: "))
-            ],
-        }
-    }
-    if said is None:
-        assert claim.create(spec, request, True)["changed"]
-    else:
+    asked(tmp_path, said, client, "servers", server)
+
+
+@pytest.mark.parametrize(
+    ("lies", "said"), [([NO_ROOT], []), ([LATE], [f"s ahead of {os.uname().nodename}'s (at most 2 s)"])]
+)
+@pytest.mark.root
+def test_a_watched_server_needs_no_root_and_the_right_time(tmp_path, lies, said):
+    asked(tmp_path, said, TRUTH, "watched", lies)
+
+
+def asked(place: Path, said: list[str], client: list[str], group: str, server: list[str]) -> None:
+    """Create a target of two clients and a server of that group, and look what is said of hosts that lie."""
+    spec = {"name": "t", "kind": "directory", "directory": str(place / "t"), "home": str(place / "home")}
+    clients = [{"name": "n1"}, another(place, "n2", client)]
+    request = {"hosts": {"clients": clients, group: [another(place, "oss1", server)]}}
+    if said:
         with pytest.raises(Refusal) as refused:
             claim.create(spec, request, False)
-        assert said in str(refused.value) and "nothing was touched" in str(refused.value)
-    assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists()
+        assert [why for why in said if why not in str(refused.value)] == []
+        assert "nothing was touched" in str(refused.value)
+    else:
+        assert claim.create(spec, request, True)["changed"]
+    assert not (place / "t").exists() and not (place / "home").exists()
 
 
 @pytest.mark.parametrize("kind", ["directory", "loop"])

@@ -115,6 +115,7 @@ def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path: Path, monkey
     assert [(seen["status"], seen["why"]) for _, seen in observations(tmp_path)] == [("done", None)] * 6
 
 
+@pytest.mark.long
 @needs_kernel
 def test_what_files_hold_takes_no_room_in_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else each copy of an aged file system of 8 GiB is 8 GiB long, and eight of them fill the disk."""

@@ -183,10 +183,16 @@ def clone(tmp_path: Path, wheels: Wheels) -> Clone:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> Path:
-    """An environment that is there, for tests of programs alone."""
+def made(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> Clone:
+    """A clone whose environment is there."""
     made = Clone(tmp_path_factory.mktemp("made"), wheels)
     assert made.run("true").returncode == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def environment(made: Clone) -> Path:
+    """An environment that is there, for tests of programs alone."""
     return made.venv
 
 
@@ -234,14 +240,13 @@ def test_first_call_installs_what_the_locks_hold_and_the_second_does_nothing(clo
     assert "Audited" not in (clone.venv / "setup.log").read_text()
 
 
-def test_what_tests_need_comes_when_they_are_asked_for_and_once(clone: Clone) -> None:
-    clone.run("true")
-    assert clone.run("pytest").stdout == "pytest of the lock\n"
-    assert clone.run("true", FSAGE_DEVELOP="1").stderr == clone.run("true").stderr == ""
-    with clone.lock("development").open("a") as file:
+def test_what_tests_need_comes_when_they_are_asked_for_and_once(made: Clone) -> None:
+    assert made.run("pytest").stdout == "pytest of the lock\n"
+    assert made.run("true", FSAGE_DEVELOP="1").stderr == made.run("true").stderr == ""
+    with made.lock("development").open("a") as file:
         file.write("# another\n")
-    assert clone.run("true").stderr == "", "a run does not care"
-    assert "more Python packages" in clone.run("pytest").stderr
+    assert made.run("true").stderr == "", "a run does not care"
+    assert "more Python packages" in made.run("pytest").stderr
 
 
 @pytest.mark.parametrize("name", first_of("requirements", "build"))

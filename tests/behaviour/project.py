@@ -29,6 +29,9 @@ TREE = [
 MEASURE = ("--omit-from", "report_small", "--", "small")
 """Words for Snakemake: what is missing is measured without the report, which takes as long as a few cells."""
 CELLS = 16  # 4 states x 2 transfer sizes x 2 iterations
+HALF = {"states__capacity": [30], "headline": [{"label": "pieces", "state": "30.50", "against": "30.00"}]}
+HALF_CELLS = 8
+"""The same study with two of the states, which takes half as long."""
 
 STUDY = {
     "name": "small",

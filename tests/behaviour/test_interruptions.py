@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from project import CELLS, MEASURE, Project, kill_group
-from tiers import first_of
+from tiers import first_row_of
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
@@ -46,9 +46,14 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kills", first_of((1, 2), (0, 1, 2, 3)))  # a claim that is killed: test_agent_target_killed
-def test_sigkill_at_any_moment_then_the_same_command(project: Project, kills: tuple[int, ...]) -> None:
-    project.write_study(states__capacity=[30], cells__transfer_size=["4M"], headline=[])
+# A claim that is killed: test_agent_target_killed.
+@pytest.mark.parametrize(("kills", "fragmentation"), first_row_of(((1, 2), [50]), ((0, 1, 2, 3), [0, 50])))
+def test_sigkill_at_any_moment_then_the_same_command(
+    project: Project, kills: tuple[int, ...], fragmentation: list[int]
+) -> None:
+    cells = 2 * len(fragmentation)
+    one_size = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline": []}
+    project.write_study(**one_size, states__fragmentation=fragmentation)
     moments = [
         lambda: (project.home / "claim.json").exists(),  # while claiming
         lambda: (project.mount / "filler").exists(),  # while a state is built
@@ -68,10 +73,10 @@ def test_sigkill_at_any_moment_then_the_same_command(project: Project, kills: tu
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert project.taken().items() >= seen.items()
     records = project.records()
-    assert len(records) == 4 and {r["status"] for r in records.values()} == {"valid"}
+    assert len(records) == cells and {r["status"] for r in records.values()} == {"valid"}
     assert all(r["check"]["agreed"] and r["check"]["state"] == r["state"] for r in records.values())
     attempts = len(list((project.root / "results" / "raw").rglob("*.json")))
-    assert attempts == 4, "what was measured before a kill is kept and not measured twice"
+    assert attempts == cells, "what was measured before a kill is kept and not measured twice"
     wait_for(lambda: not processes_in(project.root), 10)
 
 
