@@ -167,12 +167,13 @@ def test_latency_has_its_figure_where_percentiles_beside_the_median_are_known(qu
     assert requests.latencies(dataset.load(store(records, tmp_path / "b")), ["80.50"]) is None
 
 
-def test_sentinels_and_failures_enter_no_statistic(series1, tmp_path):
-    spoilt = series1.frame.copy()
+def test_sentinels_and_failures_enter_no_statistic(series1):
+    frame = series1.frame[series1.frame["capacity_percent"].isin([10, 80])]
+    spoilt = frame.copy()
     others = (spoilt["kind"] != "planned") | (spoilt["status"] != "valid")
-    assert others.sum() > 100
+    assert others.sum() > 30
     spoilt.loc[others, ["write_bw_mib_s", "read_bw_mib_s"]] = 1.0
-    assert report.answer_lines(spoilt, series1.study, []) == report.answer_lines(series1.frame, series1.study, [])
+    assert report.answer_lines(spoilt, series1.study, []) == report.answer_lines(frame, series1.study, [])
 
 
 # page

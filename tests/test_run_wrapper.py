@@ -371,16 +371,29 @@ def test_without_fio_it_stops_and_names_the_ways_to_one(clone: Clone, environmen
     assert done.stderr == "fsage: stopped: FSAGE_INSTALL is 'yes'; allowed: no, unpack, or nothing\n"
 
 
-def test_fio_of_a_path_is_used_and_remembered(clone: Clone, tmp_path: Path) -> None:
-    mine = tmp_path / "my fio-3.39"
-    done = clone.run("true", FSAGE_FIO=str(mine))
-    assert (done.returncode, done.stderr) == (1, f"fsage: stopped: FSAGE_FIO is {mine}, and that is no program\n")
-    mine.write_text("#!/bin/sh\necho mine\n")
-    mine.chmod(0o755)
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A fio of the user's own."""
+    program = tmp_path / "my fio-3.39"
+    program.write_text("#!/bin/sh\necho mine\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_fio_of_a_path_is_used(clone: Clone, mine: Path) -> None:
+    none = mine.with_name("none")
+    done = clone.run("true", FSAGE_FIO=str(none))
+    assert (done.returncode, done.stderr) == (1, f"fsage: stopped: FSAGE_FIO is {none}, and that is no program\n")
     assert clone.run("fio", FSAGE_FIO=str(mine)).stdout == "mine\n", "it goes before the one on PATH"
+    assert clone.run("fio").stdout == "mine\n", "it is remembered"
+
+
+@pytest.mark.long
+def test_fio_of_a_path_is_remembered_in_an_environment_of_another_lock_too(clone: Clone, mine: Path) -> None:
+    clone.run("true", FSAGE_FIO=str(mine))
     clone.lock("requirements").write_text(clone.lock("requirements").read_text() + "# another\n")
     done = clone.run("fio")
-    assert (done.stdout, "ready after" in done.stderr) == ("mine\n", True), "in an environment of another lock too"
+    assert (done.stdout, "ready after" in done.stderr) == ("mine\n", True)
 
 
 @pytest.mark.root

@@ -120,7 +120,7 @@ def false_alarms(rng, trials, family, n, ties, adjust):
     [
         (4, 5, False, 3000),
         (12, 8, False, 3000),
-        (4, 5, True, 500),  # with ties a comparison takes a hundred times as long
+        # With ties a comparison takes a hundred times as long.
         pytest.param(4, 5, True, 1000, marks=pytest.mark.long),
     ],
 )
