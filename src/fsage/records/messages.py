@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from fsage.base import MIB, Json, JsonView, typed
 from fsage.base.message import Unacceptable, read, shown
-from fsage.model import kinds
+from fsage.model import device, kinds
 from fsage.model.claim import WHOLE, Claim
 from fsage.model.hosts import Probe
 from fsage.model.observation import Observation, StateEvidence
@@ -67,6 +67,11 @@ def check_claim(value: object) -> None:
         raise Unacceptable(f"is not as the agent writes it: {lacking[0]} is missing")
     if claim["kind"] not in kinds.names():
         raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")
+    for key in ("kind", "of"):
+        model = claim["device_model"].get(key, device.USUAL)
+        if model not in list(device.KINDS):
+            known = ", ".join(device.KINDS)
+            raise Unacceptable(f"is not as the agent writes it: device_model.{key} is {shown(model)}: one of {known}")
 
 
 def same_as(value: Mapping[str, object], requested: Mapping[str, object]) -> None:
