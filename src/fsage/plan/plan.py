@@ -179,6 +179,10 @@ class Plan:
 
     def check(self) -> None:
         """Raise StudyError for what claim or limits rule out in any state that is still to be measured."""
+        return self._checked  # once: a plan does not change, and each request of it is checked
+
+    @cached_property
+    def _checked(self) -> None:
         self.bytes_written()
         for what, seconds, written in self.parts():
             why = limits.why_never(self.target.spec["limits"], what, seconds, written)
