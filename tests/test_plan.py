@@ -26,6 +26,7 @@ from fsage.plan.settings import Commands
 from fsage.plan.target import load_target, target_of
 from fsage.records import record, store
 from fsage.run import adaptive, job, progress, request, runs
+from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -279,6 +280,15 @@ def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan):
     ):
         with pytest.raises(StudyError, match=said):
             edited(plan, {**study, "headline": [{**pair, **wrong}]})
+
+
+def test_parameters_that_cells_have_are_not_said_to_be_missing(tmp_path):
+    study = yaml.safe_load((ROOT / "config/iocontrol.yaml").read_text())
+    before, after = (state.name for state in load_study(ROOT / "config/iocontrol.yaml").expanded)
+    pair = {"label": "defragmentation", "state": after, "against": before, "at": {"pattern": "P6"}}
+    study["headline"] = [{**pair, "measures": ["group2_bw_mib_s"]}]  # P6 has group 1 alone
+    (tmp_path / "iocontrol.yaml").write_text(yaml.safe_dump(study))
+    assert [line.at for line in load_study(tmp_path / "iocontrol.yaml").headline] == [{"pattern": "P6"}]
 
 
 def test_a_seed_is_drawn_once_and_recorded(plan):

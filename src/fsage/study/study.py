@@ -275,7 +275,7 @@ class Study(Strict):
         for combination in self.cells.combinations:
             for rate in workloads.rates_of(combination.params):
                 rates.add(rate)
-                is_met = is_met or line.takes(combination.params, rate)
+                is_met = is_met or line.meets(combination.params)
         wrong = []
         for measure in line.measures:
             if measure not in rates:
