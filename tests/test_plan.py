@@ -267,6 +267,8 @@ def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_pa
     planned = load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path / "results")
     with pytest.raises(StudyError, match="are more than the group clients of") if refused else contextlib.nullcontext():
         planned.check()
+    (inventory / "hosts.yml").write_text(yaml.safe_dump({}))  # a file that was edited is read again
+    load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path / "results").check()
 
 
 def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan):

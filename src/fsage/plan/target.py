@@ -150,7 +150,6 @@ class Target:
             )
 
 
-@cache
 def _declared_clients(hosts_file: Path) -> int | None:
     """How many clients an inventory names one by one; None where ranges or other files name them."""
     try:
