@@ -368,7 +368,7 @@ def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
     first = plan.cells[state][0]
     path = plan.results.record(state, first.name)
     assert store.metrics_of(plan, state, first) is None
-    for content in (["valid"], {"status": "valid"}, {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}):
+    for content in (None, ["valid"], {"status": "valid"}, {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}):
         results.write(path, content)
         with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
             store.metrics_of(plan, state, first)

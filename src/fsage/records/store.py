@@ -46,7 +46,7 @@ class Measured(TypedDict):
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
     """The rates of a cell, {} where it is not valid; None where it was not measured. Raises ValueError."""
     path = plan.results.record(state, cell.name)
-    record = results.read(path)
+    record = results.read_block(path)
     if record is None:
         return None
     try:
