@@ -409,7 +409,8 @@ def test_another_fio_or_blastn_than_the_claims(observed):
         assert outcome.status == status and str(outcome.why).startswith(str(why))
     first = {"argv": ["blastn"], "stdout": "# BLASTN 2.12.0+\n"}
     other = {"argv": ["mpirun", "-np", "1", "blastn"], "stdout": "# BLASTN 2.9.0+\n"}
-    shared.check_version(first, {"blastn": "2.12.0+"})
+    for claimed in ({"blastn": "2.12.0+"}, {"blastn": None}, {"blastn": ""}, {}):
+        shared.check_version(first, claimed)
     with pytest.raises(BadOutput, match=r"blastn 2\.9\.0\+ ran, and the target was claimed with blastn 2\.12\.0\+"):
         shared.check_version({**first, "beside": [other]}, {"blastn": "2.12.0+"})
 

@@ -224,7 +224,9 @@ def check_version(phase: PhaseResult, claimed: Mapping[str, str | None]) -> None
     for answer in answers:
         tool = next((word for word in answer.get("argv", phase["argv"]) if word in VERSION), "")
         wanted = claimed.get(tool)
-        ran = printed_version(tool, answer["stdout"]) if wanted else None
+        if not wanted:
+            continue
+        ran = printed_version(tool, answer["stdout"])
         if ran != wanted:
             raise BadOutput(
                 f"{tool} {ran or 'of an unknown version'} ran, and the target was claimed with {tool} {wanted}: put "
