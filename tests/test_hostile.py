@@ -38,7 +38,7 @@ from fsage.records import messages, record
 from fsage.run import request
 
 HERE = Path(__file__).parent
-LONG = 80
+LONG = 160
 EVIL = "../../../inventories/x/group_vars"
 Read = Callable[[str, int], dict[str, Any]]
 

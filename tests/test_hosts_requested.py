@@ -8,9 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from local_targets import claimed
 
 from fsage.base import Refusal
 from fsage.host import host_agent
+from fsage.host.cells import measure
 from fsage.host.remote import connection, probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim
@@ -77,6 +79,14 @@ def asked(place: Path, said: list[str], client: list[str], group: str, server: l
     else:
         assert claim.create(spec, request, True)["changed"]
     assert not (place / "t").exists() and not (place / "home").exists()
+
+
+def test_other_clients_than_those_of_the_claim_are_refused(directory_target):
+    claimed(directory_target)
+    clients = [{"name": "n1"}, {"name": "n2"}]
+    request = {"study": "s", "state": "empty", "steps": [], "hosts": {"clients": clients, "servers": []}}
+    with pytest.raises(Refusal, match=r"was claimed for the clients .*, and the inventory names n1, n2: a study's"):
+        measure.measure(directory_target, {**request, "reuse": "nested", "cells": []}, False)
 
 
 @pytest.mark.parametrize("kind", ["directory", "loop"])

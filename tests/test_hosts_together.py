@@ -211,6 +211,7 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
     assert sequential.read(one).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lie", "why"),
     first_row_of(

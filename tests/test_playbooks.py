@@ -421,6 +421,7 @@ def test_a_state_altered_by_hand_is_brought_about_again(claimed: dict[str, Any],
     assert "was changed since epoch" in seen["check"]["emptied_because"]
 
 
+@pytest.mark.long  # one playbook that is refused: test_who_asks_looks_up_a_killed_run_that_the_host_cannot
 @pytest.mark.root
 def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path) -> None:
     bundle, home = tmp_path / "bundle.tar", Path(claimed["spec"]["home"]) / claimed["spec"]["name"]

@@ -35,7 +35,7 @@ def first_row_of(*rows: tuple[Any, ...]) -> list[Any]:
 
 
 # No test asserts a time. What is drawn in the default tiers is the same each time.
-settings.register_profile("default tiers", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("default tiers", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=1000)
 
 

@@ -80,7 +80,7 @@ def test_the_workload_of_the_page_has_ten_lines_and_a_plan(new_project: Project,
     from_the_page(new_project, tmp_path / "scatter")
     lines = (tmp_path / "scatter/workloads/scatter.py").read_text().splitlines()
     assert len([line for line in lines if line and not line.startswith('"""')]) <= 10
-    planned = new_project.fsage("plan", "mystudy")
+    planned = new_project.run(sys.executable, "-m", "fsage", "plan", "mystudy")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert "40 cells, 4 states" in planned.stdout and "0 B written" not in planned.stdout
 

@@ -46,8 +46,8 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-# A claim that is killed: test_agent_target_killed.
-@pytest.mark.parametrize(("kills", "fragmentation"), first_row_of(((1, 2), [50]), ((0, 1, 2, 3), [0, 50])))
+# A claim that is killed: test_agent_target_killed; a step that is killed: test_hosts_together.
+@pytest.mark.parametrize(("kills", "fragmentation"), first_row_of(((2,), [50]), ((0, 1, 2, 3), [0, 50])))
 def test_sigkill_at_any_moment_then_the_same_command(
     project: Project, kills: tuple[int, ...], fragmentation: list[int]
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_study_with_fio_on_three_clients_has_the_cells_that_are_planned(shared
     assert not list((Path(shared.spec["directory"]) / "measured").iterdir())
 
 
+@pytest.mark.long  # without SSH: test_hosts_requested
 def test_other_hosts_than_those_of_the_claim_are_refused(shared: ClusterProject) -> None:
     asked = request(shared)
     for changed, said in (
