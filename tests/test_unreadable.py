@@ -24,8 +24,8 @@ from fsage.host.device import cgroups
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.instruments import signs
 from fsage.host.stores import copies
-from fsage.host.system import files, kernel_log
-from fsage.host.verbs import checks
+from fsage.host.system import files, kernel_log, settings
+from fsage.host.verbs import checks, tune
 from fsage.plan.target import inventories_in
 from fsage.report import page
 from fsage.studies.replica import age
@@ -98,6 +98,16 @@ def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_e
 def test_no_directory_is_left_without_its_extent_size(closed: Path) -> None:
     with ordinary_user(), pytest.raises(PermissionError):
         ExtentSize().directories(closed)
+
+
+@pytest.mark.root
+def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(
+    closed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command of a user looks first for what killed runs have set on the host."""
+    monkeypatch.setattr(settings, "NOTE", closed / "secret/settings.json")
+    with ordinary_user():
+        tune.settle({})
 
 
 @pytest.mark.root

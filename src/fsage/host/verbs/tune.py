@@ -95,7 +95,7 @@ def _device_back(spec: Spec, holder: settings.Holder) -> list[str]:
 
 def settle(request: Asker) -> None:
     """Put back what runs have set on this host that were killed since, of any target; what cannot be stays noted."""
-    if not settings.NOTE.exists():
+    if not os.path.exists(settings.NOTE):  # or its folder is root's alone, who has noted nothing there
         return
     for of_kind in kinds.every():
         for holder in of_kind.holders():
