@@ -27,6 +27,7 @@ from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts.freespace import Counting
+from fsage.model import kinds as declared_kinds
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.structure import Shard
@@ -96,6 +97,18 @@ def test_a_release_removes_what_an_ended_run_left_and_says_so(spec: dict) -> Non
     home.mkdir(parents=True)
     (home / "images.json").write_text("{}")
     assert claim.leave(spec, {}, False)["msg"] == f"this host keeps of target scratch images.json in {home}"
+
+
+def test_it_is_no_plain_directory_to_its_host(tmp_path: Path, site: Site) -> None:
+    """What its declaration says of it alone, a host says too: how large it may be, and who sees its claim."""
+    spec = complete(lustre_target(tmp_path, site, capacity_gib=3))
+    of_host = kinds.named("lustre")
+    declared = declared_kinds.named("lustre")
+    assert [each.kind for each in kinds.every()] == declared_kinds.names()
+    assert of_host.most_bytes(spec) == 3 << 30
+    assert of_host.destroys(spec, True) == declared.destroys(spec, True)
+    assert of_host.disturbs(spec, spec) == declared.disturbs(spec, spec)
+    assert of_host.how_shared == declared.how_shared
 
 
 def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> None:

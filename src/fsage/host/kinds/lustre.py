@@ -54,10 +54,11 @@ SLACK_BYTES = 64 * MIB
 SLACK_SHARE = 0.005
 
 
-class Lustre(Directory, facts.Lustre):
+class Lustre(facts.Lustre, Directory):
     """A directory on Lustre, emptied by deleting."""
 
     below = "lustre"
+    how_shared = ""  # each client sees the mark
     threads = 16
     remote = servers.REMOTE
     verbs: ClassVar = {
