@@ -1,9 +1,9 @@
 """A study's folder of one's own: `FSAGE_EXTENSIONS` names it, and it is found as those of `fsage.studies` are.
 
-It is laid out as they are (MODULES, FOLDERS), and its recipe has the folder's name. Its `model`, `kinds`, `host` and
-`instruments` go to the hosts with the agent. It is code that runs as whoever starts fsage, and as root where the agent
-is root. So it must belong to that user or to root, and nobody else may change it. No study, host or archive can name
-it.
+It is laid out as they are (MODULES, FOLDERS, TEMPLATE), and its recipe has the folder's name. Its `model`, `kinds`,
+`host` and `instruments` go to the hosts with the agent. It is code that runs as whoever starts fsage, and as root where
+the agent is root. So it must belong to that user or to root, and nobody else may change it. No study, host or archive
+can name it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ MODULES = (
     "doctor",
 )
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
+TEMPLATE = ".j2"
+"""How a file of sentences ends, which a report fills in (fsage.analysis.words); it lies beside the modules."""
 NO_PART = ("__pycache__", ".git")
 """Folders that Python and version control make."""
 
@@ -78,12 +80,15 @@ def _files(top: Path) -> list[Path]:
 def _judge(path: Path, module: Path) -> None:
     """`Refusal` for what is no part of a study, or may be changed by others. `module`: its place in the study."""
     seen = os.lstat(path)
-    if len(module.parts) == 1:
-        named = module.stem in MODULES
+    in_a_folder = len(module.parts) > 1
+    if module.suffix == TEMPLATE:
+        named = not in_a_folder
+    elif in_a_folder:
+        named = module.suffix == ".py" and module.parts[0] in FOLDERS
     else:
-        named = module.parts[0] in FOLDERS
-    if module.suffix != ".py" or not named or not all(part.isidentifier() for part in module.with_suffix("").parts):
-        allowed = [f"{name}.py" for name in MODULES] + [f"{name}/NAME.py" for name in FOLDERS]
+        named = module.suffix == ".py" and module.stem in MODULES
+    if not named or not all(part.isidentifier() for part in module.with_suffix("").parts):
+        allowed = [f"{name}.py" for name in MODULES] + [f"NAME{TEMPLATE}"] + [f"{name}/NAME.py" for name in FOLDERS]
         raise Refusal(f"{path} is nothing that fsage looks for; allowed are {', '.join(allowed)}")
     if not stat.S_ISREG(seen.st_mode) or seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o22:
         raise Refusal(f"{path} is a link, or others than user {os.geteuid()} and root can change it")

@@ -57,6 +57,7 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
         assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][: 1 + (name == "50")]
     page = next((project.root / "results").rglob("*.html")).read_text()
     assert "Writing beside cut files" in page and "kept of each file, %" in page
+    assert "Every file was cut to 50% at least" in page
     without = {**project.env}
     del without["FSAGE_EXTENSIONS"]
     said = subprocess.run(["fsage", "plan", "cut"], cwd=project.root, env=without, capture_output=True, text=True)
@@ -133,12 +134,29 @@ def test_an_instrument_that_was_added_works_on_every_client(tmp_path: Path) -> N
     assert why == "it has too many parts"
 
 
+def test_sentences_are_a_template_beside_the_modules(tmp_path: Path) -> None:
+    code = "from fsage.api.report import words; print(words.sentences('cut/rates', kept=[50, 100]))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "FSAGE_EXTENSIONS": str(extended(tmp_path / "cut"))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == "['Every file was cut to 50% at least; what is measured lies in what is free.']\n", ran.stderr
+
+
 def shadows(folder: Path) -> Path:
     return folder.rename(folder.with_name("paf"))
 
 
 def misplaced(folder: Path) -> Path:
     (folder / "files.py").touch(0o644)
+    return folder
+
+
+def template_in_a_folder(folder: Path) -> Path:
+    (folder / "host/rates.j2").touch(0o644)
     return folder
 
 
@@ -162,6 +180,7 @@ def linked(folder: Path) -> Path:
     [
         (shadows, "'paf' is not a name, or is the name of a built-in study"),
         (misplaced, "files.py is nothing that fsage looks for"),
+        (template_in_a_folder, "host/rates.j2 is nothing that fsage looks for"),
         (open_to_all, "recipe.py is a link, or others than user"),
         (in_an_open_folder, "host"),
         (linked, "workloads/other.py is a link"),

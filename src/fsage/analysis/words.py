@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from fsage.base.sizes import counted, format_size, ratio_text, round_size
+from fsage.model import plugins
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
 
 NONE = "\u2013"
@@ -128,7 +129,7 @@ def _percent(value: float) -> str:
 def _source(name: str) -> str:
     """A template of this package, or as STUDY/NAME one in the folder of a study."""
     study, _, file = name.rpartition("/")
-    folder = files(f"fsage.studies.{study}") if study else files("fsage.analysis") / "templates"
+    folder = plugins.folder(study) if study else Path(__file__).parent / "templates"
     return (folder / file).read_text(encoding="utf-8")
 
 
@@ -153,7 +154,7 @@ def _finding() -> Any:
     return environment().get_template("finding.j2").module
 
 
-def sentences(name: str, **data: object) -> list[str]:
+def sentences(name: str, /, **data: object) -> list[str]:
     """What a template says of data, a line each. `name`: of this package, or STUDY/NAME of a study's folder."""
     text = environment().get_template(f"{name}.j2").render(data)
     return [line for line in text.splitlines() if line]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsage.api.report import Data, Section, View, figures
+from fsage.api.report import Data, Section, View, figures, words
 
 
 def rates(data: Data) -> Section | None:
@@ -12,7 +12,8 @@ def rates(data: Data) -> Section | None:
         return None
     y = figures.Axis.with_zero("bandwidth, MiB/s", rows, 1.0)
     figure = figures.lines("Rates over what is kept", rows, "measure", figures.Axis("kept of each file, %"), y)
-    return Section("Writing beside cut files", "Every file was cut; what is measured lies in what is free.", [figure])
+    [text] = words.sentences("cut/rates", kept=sorted(rows["x"].unique()))
+    return Section("Writing beside cut files", text, [figure])
 
 
 VIEW = View((rates,), reference="whole files")
