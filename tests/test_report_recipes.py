@@ -270,6 +270,7 @@ def among(one: Shared, *others: Shared) -> Shared:
     [
         ("P4", 20, 50, None),  # fair: half of 40 alone, half of 100 alone
         ("P4", 20, 25, "2"),  # the neighbour
+        ("P4", 10, 25, "1"),  # both as much: the first
         ("P4", 5, 50, "1"),
         ("P4", 15, 25, "2"),  # both lose, and group 2 more
         ("P5", 26.67, 33.33, None),  # 2:1

@@ -22,7 +22,7 @@ from fsage.plan.plan import Plan
 from fsage.report.page import draw
 from fsage.report.parts import Section, figures_of
 from fsage.report.render import template
-from fsage.study.comparisons import means
+from fsage.study.comparisons import any_means
 from fsage.study.study import Study
 
 CAPACITY = "files added, % of the capacity"
@@ -165,9 +165,8 @@ def kept_sections(plan: Plan) -> list[Section]:
 
 def _headline(study: Study, states: list[OfState]) -> OfState:
     """The state where the file costs most, among the compared ones; among all, where the study compares none."""
-    named = []
-    for line in study.headline:
-        named += [state for state in states if means(line.state, state.state)]
+    compared = [line.state for line in study.headline]
+    named = [state for state in states if any_means(compared, state.state)]
     return max(named or states, key=lambda state: state.loss)
 
 

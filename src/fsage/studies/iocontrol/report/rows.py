@@ -164,16 +164,16 @@ def victim(case: Shared) -> Verdict:
     margin, by the interval's own level; J. Pharmacokinetics and Biopharmaceutics 15, 1987). All else is not known.
     """
     ratios: dict[str, statistics.Ratio] = {}
-    lost = {}
+    lost: dict[str, float] = {}
     for group in case.shares:
         factor = case.against_fair(group)
         if factor is None or factor.value is None:
             return Verdict(why="a group was not measured alone")
         ratios[group] = factor
         if factor.direction < 0 and factor.value < 1 - statistics.Ratio.MARGIN:
-            lost[factor.value] = group
+            lost[group] = factor.value
     if lost:
-        return Verdict(lost[min(lost)])
+        return Verdict(min(lost, key=lambda group: lost[group]))  # of two that lose as much, the first
     for group, factor in ratios.items():
         if factor.interval is None:
             return Verdict(why=factor.why or "no interval")
