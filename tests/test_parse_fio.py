@@ -74,6 +74,7 @@ def test_json_of_another_shape(document):
         (("jobs", 0, "write", "io_bytes"), 0, "moved nothing"),
         (("jobs",), [], "not that of a fio 3"),
         (("jobs", 0, "write"), {}, "not that of a fio 3"),
+        (("jobs", 0, "write", "clat_ns"), {"percentile": {"99.000000": 10**400}}, "int too large to convert to float"),
     ],
 )
 def test_a_document_that_is_whole_but_wrong(path, value, reason):

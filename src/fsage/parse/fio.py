@@ -95,7 +95,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> FioRun:
         raise BadOutput("fio's output holds several JSON documents: give one run at a time, without --status-interval")
     try:
         run = _values(document)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise BadOutput(f"fio's JSON is not that of a fio 3: {error!r}") from error
     if run.write is None and run.read is None:
         raise BadOutput("fio moved nothing")
