@@ -231,7 +231,7 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     shutil.copytree(ROOT / "inventories/kernel", tmp_path / "inventories/kernel")
     planned = load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results")
     with pytest.raises(StudyError, match=r"kernel 5\.10, 6\.1, 6\.12, 7\.2: there is none here\."):
-        planned.check()
+        planned.check_kernels()
     for name in ("6.1.176", "5.10.46"):
         (tmp_path / "venv/programs/kernels" / name).mkdir(parents=True)
         (tmp_path / "venv/programs/kernels" / name / "linux").touch()
@@ -241,11 +241,13 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     said = " ".join(done.stderr.split())
     assert "study kernels on target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
     assert not (tmp_path / "cache/fsage").exists() and not list(tmp_path.glob("results/**/*.json"))
+    dry = subprocess.run([sys.executable, "-m", "fsage", *words, "--dry-run"], cwd=ROOT, capture_output=True, text=True)
+    assert dry.returncode == 0, dry.stderr
     part = {"kernels": {"kernel": ["5.10", "6.1"]}}
-    load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results", part).check()
+    load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results", part).check_kernels()
     hosts = tmp_path / "inventories/kernel/hosts.yml"
     hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
-    load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results").check()
+    load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results").check_kernels()
 
 
 @pytest.mark.parametrize("target", ["kernel", "virtual"])

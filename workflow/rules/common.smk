@@ -22,7 +22,10 @@ if workflow.is_main_process:
 # The only place that reads the command line. A job that parses this again belongs to the run that wrote the note.
 try:
     GOALS = invocation.goals(sys.argv[1:]) if workflow.is_main_process else None
-    CALL = invocation.begin(config, sys.argv[1:], GOALS) if workflow.is_main_process else invocation.join()
+    if workflow.is_main_process:
+        CALL = invocation.begin(config, sys.argv[1:], GOALS, workflow.output_settings.dryrun)
+    else:
+        CALL = invocation.join()
 except (ValueError, OSError, runs.Superseded) as error:
     invocation.refuse(in_words(error))
 

@@ -188,6 +188,9 @@ class Plan:
             why = limits.why_never(self.target.spec["limits"], what, seconds, written)
             if why:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
+
+    def check_kernels(self) -> None:
+        """Raise StudyError where this machine is to measure on kernels that it has not."""
         kernels = {cell.params["kernel"] for _, cell in self.missing_cells() if cell.params.get("kernel")}
         why = self.target.why_no_kernel(self.inventories, kernels)
         if why:

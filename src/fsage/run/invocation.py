@@ -108,11 +108,16 @@ def study_files() -> dict[str, Path]:
     return in_folder(Path(os.environ["FSAGE_STUDIES"]))
 
 
-def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[str] | None = None) -> Invocation:
+def begin(
+    config: Mapping[str, object],
+    words: Sequence[str],
+    goals: Collection[str] | None = None,
+    dry: bool = False,
+) -> Invocation:
     """The run of a command line, `words`, with its `--config`, noted for its jobs. Raises StudyError, ValueError.
 
     What is missing is decided here, once: a job that parses the rules again must see the same DAG. `goals`: what
-    Snakemake takes for studies, rules and files to make; None where it makes nothing.
+    Snakemake takes for studies, rules and files to make; None where it makes nothing. A `dry` run needs no kernels.
     """
     settings.check(config)
     batch_states = cast("int | None", config.get("batch_states"))
@@ -138,6 +143,8 @@ def begin(config: Mapping[str, object], words: Sequence[str], goals: Collection[
     for name in requested:
         for plan in invocation.pools[name].plans:
             plan.check()  # before the DAG is built
+            if not dry and goals is not None:
+                plan.check_kernels()
         if run.precision:
             _check_budget(invocation, invocation.pools[name], run.precision)
     os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES, batch_states))
