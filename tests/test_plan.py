@@ -229,9 +229,13 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{tmp_path}/bin")
     shutil.copytree(ROOT / "inventories/kernel", tmp_path / "inventories/kernel")
+
+    def check_kernels(plan):
+        plan.target.check_kernels(plan.inventories, plan.missing_cells())
+
     planned = load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results")
     with pytest.raises(StudyError, match=r"kernel 5\.10, 6\.1, 6\.12, 7\.2: there is none here\."):
-        planned.check_kernels()
+        check_kernels(planned)
     for name in ("6.1.176", "5.10.46"):
         (tmp_path / "venv/programs/kernels" / name).mkdir(parents=True)
         (tmp_path / "venv/programs/kernels" / name / "linux").touch()
@@ -239,15 +243,15 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     done = subprocess.run([sys.executable, "-m", "fsage", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
     said = " ".join(done.stderr.split())
-    assert "study kernels on target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
+    assert "target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
     assert not (tmp_path / "cache/fsage").exists() and not list(tmp_path.glob("results/**/*.json"))
     dry = subprocess.run([sys.executable, "-m", "fsage", *words, "--dry-run"], cwd=ROOT, capture_output=True, text=True)
     assert dry.returncode == 0, dry.stderr
     part = {"kernels": {"kernel": ["5.10", "6.1"]}}
-    load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results", part).check_kernels()
+    check_kernels(load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results", part))
     hosts = tmp_path / "inventories/kernel/hosts.yml"
     hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
-    load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results").check_kernels()
+    check_kernels(load_plan(ROOT / "config/kernels.yaml", tmp_path / "inventories/kernel", tmp_path / "results"))
 
 
 @pytest.mark.parametrize("target", ["kernel", "virtual"])

@@ -72,7 +72,7 @@ def site(
     for plan in plans if studies else ():
         try:
             plan.check()
-            plan.check_kernels()
+            target.check_kernels(plan.inventories, plan.missing_cells())
         except StudyError as why:
             findings.append(str(why))
     page.show(found_site, target, plans, findings)

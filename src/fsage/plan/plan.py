@@ -189,13 +189,6 @@ class Plan:
             if why:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}")
 
-    def check_kernels(self) -> None:
-        """Raise StudyError where this machine is to measure on kernels that it has not."""
-        kernels = {cell.params["kernel"] for _, cell in self.missing_cells() if cell.params.get("kernel")}
-        why = self.target.why_no_kernel(self.inventories, kernels)
-        if why:
-            raise StudyError(f"study {self.study.name} on target {self.target.name}: {why}; nothing was touched")
-
     def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
         for state, cells in self.missing.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -77,11 +77,13 @@ class Target:
         """Why it cannot be made on this machine as it is now, with so much memory; None where it can, or is there."""
         return seam.why_not_made(self.spec, memory_bytes)
 
-    def why_no_kernel(self, inventories: Path, names: Set[str]) -> str | None:
-        """Why its machine has not all of these kernels; None where it has, or is another one."""
+    def check_kernels(self, inventories: Path, missing: Iterable[tuple[str, Cell]]) -> None:
+        """Raise StudyError where this machine is to measure cells of states on kernels that it has not."""
+        names = {cell.params["kernel"] for _, cell in missing if cell.params.get("kernel")}
         if names and is_here(inventories / self.name):
-            return self.of_kind.why_no_kernel(self.spec, names)
-        return None
+            why = self.of_kind.why_no_kernel(self.spec, names)
+            if why:
+                raise StudyError(f"target {self.name}: {why}; nothing was touched")
 
     def write(self, inventory: Path, like: Path, note: str) -> None:
         """Write an inventory that declares it, and is else as another one. `note`: the first line, who made it."""
