@@ -1,15 +1,13 @@
 """Kind `lustre`: a directory on a client's mount, emptied by deleting.
 
 Four things identify the claimed target: the file system's name, the NID of its management server, the FID of the
-directory, and a mark. The mark holds the claim, and every client sees it. It lies in the directory. A target that has
-the file system for itself (`capacity_gib: all`) marks its root, so that a second target is refused.
+directory, and a mark (fsage.host.lustre.marks).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +17,9 @@ from fsage.base import GIB, MIB, Failure, Json, JsonView, Refusal, in_words
 from fsage.base.shell import run
 from fsage.host.instruments.lustre import others, server_cache
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import clients, connections, lctl, preallocation, servers, space, stripes
+from fsage.host.lustre import clients, connections, lctl, marks, preallocation, servers, space, stripes
 from fsage.host.lustre.format import format_osts
-from fsage.host.lustre.osts import LustreOsts
+from fsage.host.lustre.osts import LustreOsts, above_claim, declared_numbers, usable_bytes, usable_osts, why_without
 from fsage.host.system import files, places, privilege, settings
 from fsage.host.system import space as space_of
 from fsage.host.system.settings import Holder
@@ -33,7 +31,6 @@ from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.machine import regular_files
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import Store
-from fsage.model import structure
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.kinds import lustre as facts
@@ -46,12 +43,7 @@ ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
 """Verbs of root's helper (fsage.host.helper) that a user needs."""
 
 
-MARK = ".fsage-target.json"
-NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system
 TREES = ("filler", "measured")
-# Logs and indices of an OST grow while it serves: so many bytes more than at the claim are no objects left behind.
-SLACK_BYTES = 64 * MIB
-SLACK_SHARE = 0.005
 
 
 class Lustre(facts.Lustre, Directory):
@@ -100,7 +92,7 @@ class Lustre(facts.Lustre, Directory):
             missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
-                mount = _mount_of(spec).point
+                mount = marks.mount_of(spec).point
                 room_bytes = {str(mount): sum(ost.available_bytes for ost in space.read_osts(mount, ()))}
                 if not whole:
                     room_bytes = {spec["directory"]: cls.offer(spec).capacity_bytes}
@@ -110,23 +102,23 @@ class Lustre(facts.Lustre, Directory):
 
     @classmethod
     def refuse_to_create(cls, spec: Spec, claimed: bool) -> None:
-        mount = _mount_of(spec).point  # refuses where another file system would get it
+        mount = marks.mount_of(spec).point  # refuses where another file system would get it
         if not claimed:
-            _refuse_second(mount)
+            marks.refuse_second(mount)
 
     @classmethod
     def offer(cls, spec: Spec) -> Offer:
         lustre = lustre_of(spec)
         place = Path(spec["directory"])
-        client = _mount_of(spec)
+        client = marks.mount_of(spec)
         mount = client.point
         whole = lustre["capacity_gib"] == "all"
-        _refuse_second(mount)
+        marks.refuse_second(mount)
         if whole:
-            _refuse_shared(spec, client)
-        declared = _declared_osts(lustre)
+            marks.refuse_shared(spec, client)
+        declared = declared_numbers(lustre)
         osts = space.read_osts(mount, declared)
-        usable = _usable(lustre, osts)
+        usable = usable_osts(lustre, osts)
         noted: LustreClaim = {
             "declared": _declared(lustre),
             "version": lctl.version(),
@@ -135,7 +127,7 @@ class Lustre(facts.Lustre, Directory):
         }
         if declared is not None:
             noted["usable"] = [ost.number for ost in usable]
-        capacity_bytes = _usable_bytes(lustre, usable)
+        capacity_bytes = usable_bytes(lustre, usable)
         if not whole:
             percent = lustre["free_percent"]
             budget = {f"{percent:g}% of what is free": int(capacity_bytes * percent / 100)}
@@ -156,14 +148,14 @@ class Lustre(facts.Lustre, Directory):
     @classmethod
     def reach(cls, spec: Spec, hosts: Servers) -> None:
         if lustre_of(spec)["oss"]:
-            servers.reach(hosts, lustre_of(spec), space.read_osts(_mount_of(spec).point, ()))
+            servers.reach(hosts, lustre_of(spec), space.read_osts(marks.mount_of(spec).point, ()))
 
     def begin(self, mount: Path) -> None:
         if self.state_known and self.laid_ost:
             with contextlib.suppress(Failure):  # of ZFS, or a user's, it is not known
                 self.claim["lustre"]["device_bytes"] = self.laid_space().found["device_bytes"]
-        path = _mark_of(self.spec, mount)
-        whole = path.with_name(f"{MARK}.{self.claim['id']}")
+        path = marks.path_of(self.spec, mount)
+        whole = path.with_name(f"{marks.MARK}.{self.claim['id']}")
         files.write_json(whole, self.claim)
         try:
             os.link(whole, path)  # unlike a rename it never replaces a mark
@@ -175,12 +167,12 @@ class Lustre(facts.Lustre, Directory):
         self._prepare()
 
     def confirm(self, mount: Path) -> None:
-        files.write_json(_mark_of(self.spec, mount), self.claim)
+        files.write_json(marks.path_of(self.spec, mount), self.claim)
 
     @classmethod
     def claimed_elsewhere(cls, spec: Spec) -> Claim | None:
         """The claim in the mark; None where the mark is another target's."""
-        mark: Claim | None = files.read_json(_mark_of(spec, _mount_of(spec).point))
+        mark: Claim | None = files.read_json(marks.path_of(spec, marks.mount_of(spec).point))
         if mark and mark["target"] == spec["name"]:
             return mark
         return None
@@ -196,12 +188,11 @@ class Lustre(facts.Lustre, Directory):
         proof = clients.put_tunables_back(lease.holder_of(spec))
         try:
             proof += cls._emptied(spec, claim)
-            proof += _unmark(spec, claim)
+            proof += marks.remove(spec, claim)
             return [*proof, *directories.undo_create(spec)]
-        except (
-            OSError
-        ) as error:  # a mark lies on an OST that was lost for good: then nothing shows whose files these are
-            why = _why_without_osts(space.read_osts(_mount_of(spec).point, ()), spec, claim)
+        except OSError as error:
+            # A mark lies on an OST that was lost for good: then nothing shows whose files these are.
+            why = why_without(space.read_osts(marks.mount_of(spec).point, ()), spec, claim)
             if not why:
                 raise
             left = f"left {spec['directory']} as it is: {in_words(error)}. {why[0].upper()}{why[1:]}; delete it by hand"
@@ -236,7 +227,7 @@ class Lustre(facts.Lustre, Directory):
         return clients.drop_caches(self.mounts[0], self.lustre["fsname"], files)
 
     def mount_options(self) -> list[str]:
-        return [_mount_of(self.spec).options]
+        return [marks.mount_of(self.spec).options]
 
     @classmethod
     def behind(cls, spec: Spec) -> str:
@@ -252,7 +243,7 @@ class Lustre(facts.Lustre, Directory):
         self._refuse_without_osts()
 
     def _refuse_without_osts(self) -> None:
-        why = _why_without_osts(space.read_osts(self.mounts[0], self.osts.usable), self.spec, self.claim)
+        why = why_without(space.read_osts(self.mounts[0], self.osts.usable), self.spec, self.claim)
         if why:
             raise Refusal(
                 f"{why}: nothing was touched. If they are deactivated (`lctl get_param osc.*.active`) and come back, "
@@ -262,7 +253,7 @@ class Lustre(facts.Lustre, Directory):
 
     def _verify_mark(self) -> None:
         """Raise Refusal unless the file system that is mounted here has this claim, and is declared as it was then."""
-        path = _mark_of(self.spec, _mount_of(self.spec).point)
+        path = marks.path_of(self.spec, marks.mount_of(self.spec).point)
         claimed = self.claim["lustre"]["declared"]
         for key, value in _declared(self.lustre).items():
             if value != claimed[key]:
@@ -298,7 +289,7 @@ class Lustre(facts.Lustre, Directory):
 
         def wrong(osts: Sequence[Ost]) -> list[str]:
             if self.state_known:
-                return _above_claim(osts, self.claim)
+                return above_claim(osts, self.claim)
             in_use_bytes = sum(ost.used_bytes for ost in osts)
             if in_use_bytes > most:
                 return [f"the OSTs hold {(in_use_bytes - most) / MIB:.0f} MiB more than they should"]
@@ -367,90 +358,6 @@ class Lustre(facts.Lustre, Directory):
         return proof
 
 
-def _mark_of(spec: Spec, mount: Path) -> Path:
-    """Where the mark of a target lies, whose file system is mounted at `mount`."""
-    if lustre_of(spec)["capacity_gib"] == "all":
-        return mount / MARK
-    return Path(spec["directory"]) / ".fsage" / MARK
-
-
-def _mount_of(spec: Spec) -> clients.ClientMount:
-    """The mount of the declared file system on this client; `Refusal` if it is another, or not mounted.
-
-    Raises Failure where one of its servers does not answer.
-    """
-    lustre = lustre_of(spec)
-    mount = clients.client_mount(lustre, Path(spec["directory"]))
-    clients.await_servers(mount.point, lustre["fsname"], lambda: _declared_osts(lustre))
-    return mount
-
-
-def _refuse_shared(spec: Spec, client: clients.ClientMount) -> None:
-    """Raise Refusal where a file system cannot be a target's alone."""
-    place = Path(spec["directory"])
-    mount = client.point
-    why = privilege.unavailable_because()
-    if why:
-        raise Refusal(
-            f"target {spec['name']} (capacity_gib: all) needs root on {os.uname().nodename}, for lctl set_param and "
-            f"caches, or its helper: {why}"
-        )
-    if client.root != "/":
-        raise Refusal(
-            f"fsage_target.lustre.capacity_gib is all, and {mount} is the fileset {client.root}: all is for a whole "
-            "file system; declare how many GiB fsage may fill"
-        )
-    if not os.access(mount, os.W_OK):
-        raise Refusal(
-            f"{mount} cannot be written by user {os.geteuid()}, and the mark of a claim of all of it lies there; "
-            "nothing was touched. Declare how many GiB fsage may fill of it, and the mark lies in the directory"
-        )
-    others = sorted(set(os.listdir(mount)) - NOBODYS - {place.relative_to(mount).parts[0]})
-    if others:
-        raise Refusal(
-            f"fsage_target.lustre.capacity_gib is all, and {mount} holds {lctl.names(others)}: all is for a file "
-            "system of its own; declare how many GiB fsage may fill"
-        )
-
-
-def _refuse_second(mount: Path) -> None:
-    """`Refusal` where a target has claimed the file system mounted at `mount`."""
-    mark = files.read_json(mount / MARK)
-    if mark:
-        raise Refusal(
-            f"target {mark['target']} has claimed {mount} (from {mark['host']}, {mark['created']}): release it first, "
-            f"because two targets on one file system change each other's state. If that target is lost for good, "
-            f"delete {mount / MARK}"
-        )
-
-
-def _unmark(spec: Spec, claim: Claim) -> list[str]:
-    """Remove this claim's mark, and no other. A mark in the directory was removed with all that is there."""
-    path = _mark_of(spec, _mount_of(spec).point)
-    if not path.parent.is_dir():
-        return [f"{path} is gone"]
-    mark = files.read_json(path)
-    if mark and mark["id"] != claim["id"]:
-        return [f"left {path}: it is of target {mark['target']}"]
-    for name in (MARK, f"{MARK}.{claim['id']}"):  # the latter is left when a claim was killed while it wrote
-        files.remove(path.with_name(name))
-    if path.parent.name == ".fsage":  # a claim was killed before it wrote anything else there
-        with contextlib.suppress(OSError):
-            path.parent.rmdir()
-    return [f"{path} is gone"]
-
-
-def _why_without_osts(osts: Sequence[Ost], spec: Spec, claim: Claim) -> str | None:
-    """Which OSTs that files may lie on are not among `osts`, in words; a deactivated one `lfs df` leaves out."""
-    noted = claim["lustre"]
-    present = {ost.name for ost in osts}
-    usable = {space.name_of(lustre_of(spec)["fsname"], number) for number in noted.get("usable", ())} or noted["osts"]
-    gone = sorted(set(usable) - present)
-    if not gone:
-        return None
-    return f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more"
-
-
 def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
     """Make a directory on the declared MDTs, where any is declared; those in it are like it. Raises Failure."""
     words = [
@@ -475,72 +382,9 @@ def _held_bytes(tree: Path) -> int:
     return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
 
 
-def _above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
-    sentences = []
-    for ost in osts:
-        then = claim["lustre"]["osts"][ost.name]["used_bytes"]
-        if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
-            sentences.append(
-                f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
-                f"{then / MIB:.0f} MiB when it was claimed"
-            )
-    return sentences
-
-
 def _declared(lustre: LustreSpec) -> dict[str, object]:
     """The declared keys that must not change after the claim."""
     return {key: value for key, value in lustre.items() if key not in ("oss", "tolerance_mib")}
-
-
-def _declared_osts(lustre: LustreSpec) -> list[int] | None:
-    """The numbers of the OSTs of the declared pool or list; None where neither is declared: then it may be any."""
-    if not lustre["pool"]:
-        if lustre["osts"]:
-            return list(lustre["osts"])
-        return None
-    ran = run(["lfs", "pool_list", f"{lustre['fsname']}.{lustre['pool']}"], ok=range(256))
-    return [int(match[1], 16) for match in re.finditer(r"-OST([0-9a-f]{4})(?:_UUID)?\s*$", ran.stdout, re.MULTILINE)]
-
-
-def _usable(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
-    """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
-    if lustre["pool"]:
-        of_pool = _declared_osts(lustre) or []
-        usable = [ost for ost in osts if ost.number in of_pool]
-        if not usable:
-            pool = f"{lustre['fsname']}.{lustre['pool']}"
-            raise Refusal(
-                f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
-            )
-        return usable
-    numbers = [ost.number for ost in osts]
-    missing = sorted(set(lustre["osts"] or ()) - set(numbers))
-    if missing:
-        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
-    if lustre["osts"]:
-        return [ost for ost in osts if ost.number in lustre["osts"]]
-    return osts
-
-
-def _usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
-    """Bytes that files with the declared striping can take. Raises Refusal where the declared OSTs do not exist."""
-    if lustre["osts"]:
-        return min(ost.available_bytes for ost in osts) * len(osts)
-    count = lustre["stripe_count"]
-    first = lustre["first_ost"]
-    numbers = [ost.number for ost in osts]
-    if count > len(osts):
-        raise Refusal(
-            f"fsage_target.lustre.stripe_count is {count}, and {lustre['fsname']} has {len(osts)} OSTs: "
-            "`lfs setstripe` would take it and give fewer"
-        )
-    if first != stripes.ANY and first not in numbers:
-        raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
-    if first == stripes.ANY or count == structure.ALL_OSTS:
-        return sum(ost.available_bytes for ost in osts)
-    start = numbers.index(first)
-    used = [osts[(start + step) % len(osts)] for step in range(count)]
-    return min(ost.available_bytes for ost in used) * count
 
 
 TARGET = Lustre

@@ -1,4 +1,4 @@
-"""The OSTs of a target on Lustre, and its servers, as a target uses them."""
+"""The OSTs of a target on Lustre, and its servers, as a target uses them; and which OSTs those are."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from pathlib import Path
 
 from fsage.base import MIB, Json, Refusal
 from fsage.base.message import shown
+from fsage.base.shell import run
 from fsage.host.lustre import preallocation, servers, space, stripes
 from fsage.host.lustre.preallocation import TABLE
 from fsage.host.remote import connection
 from fsage.host.targets.kinds import NoOsts
 from fsage.host.targets.preallocation import of, read, size_words
 from fsage.host.targets.target import Target
+from fsage.layouts.servers import Ost
 from fsage.model import structure
-from fsage.model.kinds.lustre import Lustre, Striping, lustre_of
+from fsage.model.claim import Claim
+from fsage.model.kinds.lustre import Lustre, LustreSpec, Striping, lustre_of
 from fsage.model.request import Request
 from fsage.model.structure import Segment, Step
+from fsage.model.target import Spec
 
 OTHERS_SHARE = 0.1
 """Others may change the used space of an OST by so much of what fsage may take there, where nothing is declared."""
 SHOWN = 3
+# Logs and indices of an OST grow while it serves: so many bytes more than at the claim are no objects left behind.
+SLACK_BYTES = 64 * MIB
+SLACK_SHARE = 0.005
 
 
 class LustreOsts(NoOsts):
@@ -169,3 +176,77 @@ class LustreOsts(NoOsts):
 def _striping(count: int, stripe_bytes: int) -> Striping:
     """The striping of files with so many stripes, as a declaration has it."""
     return {"stripe_count": count, "stripe_size_mib": stripe_bytes // MIB, "first_ost": stripes.ANY}
+
+
+def why_without(osts: Sequence[Ost], spec: Spec, claim: Claim) -> str | None:
+    """Which OSTs that files may lie on are not among `osts`, in words; a deactivated one `lfs df` leaves out."""
+    noted = claim["lustre"]
+    present = {ost.name for ost in osts}
+    usable = {space.name_of(lustre_of(spec)["fsname"], number) for number in noted.get("usable", ())} or noted["osts"]
+    gone = sorted(set(usable) - present)
+    if not gone:
+        return None
+    return f"target {spec['name']} was claimed with {', '.join(gone)}, which `lfs df` does not name any more"
+
+
+def above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
+    sentences = []
+    for ost in osts:
+        then = claim["lustre"]["osts"][ost.name]["used_bytes"]
+        if ost.used_bytes > then + max(SLACK_BYTES, SLACK_SHARE * ost.total_bytes):
+            sentences.append(
+                f"{ost.name} holds {ost.used_bytes / MIB:.0f} MiB after all of fsage's was deleted, and held "
+                f"{then / MIB:.0f} MiB when it was claimed"
+            )
+    return sentences
+
+
+def declared_numbers(lustre: LustreSpec) -> list[int] | None:
+    """The numbers of the OSTs of the declared pool or list; None where neither is declared: then it may be any."""
+    if not lustre["pool"]:
+        if lustre["osts"]:
+            return list(lustre["osts"])
+        return None
+    ran = run(["lfs", "pool_list", f"{lustre['fsname']}.{lustre['pool']}"], ok=range(256))
+    return [int(match[1], 16) for match in re.finditer(r"-OST([0-9a-f]{4})(?:_UUID)?\s*$", ran.stdout, re.MULTILINE)]
+
+
+def usable_osts(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
+    """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
+    if lustre["pool"]:
+        of_pool = declared_numbers(lustre) or []
+        usable = [ost for ost in osts if ost.number in of_pool]
+        if not usable:
+            pool = f"{lustre['fsname']}.{lustre['pool']}"
+            raise Refusal(
+                f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
+            )
+        return usable
+    numbers = [ost.number for ost in osts]
+    missing = sorted(set(lustre["osts"] or ()) - set(numbers))
+    if missing:
+        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
+    if lustre["osts"]:
+        return [ost for ost in osts if ost.number in lustre["osts"]]
+    return osts
+
+
+def usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
+    """Bytes that files with the declared striping can take. Raises Refusal where the declared OSTs do not exist."""
+    if lustre["osts"]:
+        return min(ost.available_bytes for ost in osts) * len(osts)
+    count = lustre["stripe_count"]
+    first = lustre["first_ost"]
+    numbers = [ost.number for ost in osts]
+    if count > len(osts):
+        raise Refusal(
+            f"fsage_target.lustre.stripe_count is {count}, and {lustre['fsname']} has {len(osts)} OSTs: "
+            "`lfs setstripe` would take it and give fewer"
+        )
+    if first != stripes.ANY and first not in numbers:
+        raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
+    if first == stripes.ANY or count == structure.ALL_OSTS:
+        return sum(ost.available_bytes for ost in osts)
+    start = numbers.index(first)
+    used = [osts[(start + step) % len(osts)] for step in range(count)]
+    return min(ost.available_bytes for ost in used) * count
