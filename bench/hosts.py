@@ -29,7 +29,7 @@ from cluster_project import ClusterProject, shared_directory  # noqa: E402 - the
 from project import make_project  # noqa: E402 - the same
 from testbed import Testbed  # noqa: E402 - the same
 
-from fsage.workloads.shared import read_fio  # noqa: E402 - after the tests' folders
+from fsage.workloads.by_fio import read_fio  # noqa: E402 - after the tests' folders
 
 CELLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 PARTS = ("check", "drop", "run", "clean")

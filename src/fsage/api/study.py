@@ -83,20 +83,16 @@ from fsage.statistics import enough as enough_units
 from fsage.study.study import StudyError
 from fsage.text.strict import Levels, Problems, Size, Spelled, Strict, unknown_value
 from fsage.workloads import Outcome, Unsupported
-from fsage.workloads.by_fio import fio_workload
+from fsage.workloads.by_fio import fio_command, fio_phase, fio_workload, latencies, read_fio
 from fsage.workloads.sequential import ior_command, judge_ior
 from fsage.workloads.shared import (
     CellParams,
     Metrics,
     counts_in_guests,
-    fio_command,
-    fio_phase,
     judge,
-    latencies,
     on_client,
     places_of,
     program_results,
-    read_fio,
     steps_of,
     tasks,
 )

@@ -1,6 +1,7 @@
 """What a cell runs. One module a workload, found by its name: here, or a study's `workloads`.
 
-What a module offers: fsage.api.study. `shared` is what they share; `by_fio` makes one of fio's options.
+What a module offers: fsage.api.study. `shared` is what they share; `by_fio` has phases of fio, and makes a
+workload of its options.
 """
 
 from __future__ import annotations

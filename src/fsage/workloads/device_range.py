@@ -17,7 +17,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.workloads import Outcome, Unsupported, shared
+from fsage.workloads import Outcome, Unsupported, by_fio, shared
 
 ALIGN_BYTES = 16 * MIB
 
@@ -40,7 +40,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
     argv = [
         *tools.tool_command(claim, "fio"),
-        *shared.FIO,
+        *by_fio.FIO,
         "--readonly",
         "--name=pass",
         "--filename={device}",
@@ -76,4 +76,4 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    return shared.metrics_of("read", *shared.fio_moved(phase))
+    return shared.metrics_of("read", *by_fio.fio_moved(phase))

@@ -22,7 +22,7 @@ from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.parse import BadOutput, mdtest
-from fsage.workloads import Outcome, shared
+from fsage.workloads import Outcome, by_fio, shared
 
 # operation: fio's engine, mdtest's option, mdtest's row
 OPERATIONS = {
@@ -110,7 +110,7 @@ def _names(params: Params, claim: Claim, operation: Operation) -> Phase:
 
 
 def _fio(params: Params, claim: Claim, operation: str) -> Phase:
-    return shared.fio_phase(
+    return by_fio.fio_phase(
         claim,
         operation,
         f"--ioengine={OPERATIONS[operation][0]}",
@@ -136,7 +136,7 @@ def _judge(counted: bool, params: Params, phase: PhaseResult) -> shared.Metrics:
     judge = _judge_mdtest
     if request.NAMES in phase.get("files", {}):
         judge = _judge_names
-    elif shared.is_fio(phase["argv"]):
+    elif by_fio.is_fio(phase["argv"]):
         judge = _judge_fio
     files, taken_s, tasks, more = judge(phase)
     expected = tasks * params.files_per_task
@@ -163,11 +163,11 @@ def _judge_names(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
 
 def _judge_fio(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:
     """Files, seconds, tasks, and what else is known."""
-    run = shared.read_fio(phase)
-    requested = shared.requested_of(phase)
+    run = by_fio.read_fio(phase)
+    requested = by_fio.requested_of(phase)
     if not run.read or run.write or requested["ioengine"] != OPERATIONS[phase["name"]][0]:
         raise BadOutput(f"fio ran {requested['ioengine']} and moved data, or did nothing")
-    return run.read.operations, run.read.seconds, shared.fio_tasks(phase), shared.start_spread(phase, run)
+    return run.read.operations, run.read.seconds, by_fio.fio_tasks(phase), by_fio.start_spread(phase, run)
 
 
 def _judge_mdtest(phase: PhaseResult) -> tuple[int, float, int, shared.Metrics]:

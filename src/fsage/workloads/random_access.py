@@ -16,7 +16,7 @@ from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
-from fsage.workloads import Outcome, shared
+from fsage.workloads import Outcome, by_fio, shared
 
 PREPARE = "prepare"
 OTHERWISE_A_SECOND = 100.0
@@ -41,14 +41,14 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     same = [f"--size={file_bytes}", f"--direct={int(params.direct)}", "--ioengine=psync"]
     sync = [] if params.direct else ["--end_fsync=1"]
     whole = [*same, "--rw=write", f"--bs={MIB}", "--fallocate=none", *sync]
-    phases: list[Phase] = [{**shared.fio_phase(claim, PREPARE, *whole), "reads": False}]
+    phases: list[Phase] = [{**by_fio.fio_phase(claim, PREPARE, *whole), "reads": False}]
     for name in params.phases:
         options = [*same, f"--rw=rand{name}", f"--bs={params.transfer_size}"]
         options.append(f"--io_size={params.transfers * params.transfer_size}")
         options.append("--allow_file_create=0")  # fio would make a missing file, and then go over that
         if name == "write":
             options += sync
-        phases.append({**shared.fio_phase(claim, name, *options), "reads": name == "read"})
+        phases.append({**by_fio.fio_phase(claim, name, *options), "reads": name == "read"})
     return phases
 
 
@@ -91,7 +91,7 @@ def read(observation: JsonView) -> Outcome:
 
 
 def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
-    moved, more = shared.fio_moved(phase)
+    moved, more = by_fio.fio_moved(phase)
     if phase["name"] == PREPARE:
         return {}
     return shared.metrics_of(phase["name"], moved, more)

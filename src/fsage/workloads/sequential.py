@@ -24,7 +24,7 @@ from fsage.model.observation import CommandResult, Extents, PhaseResult
 from fsage.model.request import Phase
 from fsage.model.structure import Step
 from fsage.parse import BadOutput, Transfer, ior
-from fsage.workloads import Outcome, shared
+from fsage.workloads import Outcome, by_fio, shared
 
 PLACE = "place_"
 OWN_DISK = "own_disk"
@@ -139,7 +139,7 @@ def rates(params: Params) -> list[str]:
 def read(observation: JsonView) -> Outcome:
     """`<phase>_bw_mib_s`, `<phase>_seconds` (by the tool's own clock), `<phase>_bytes`; or why not.
 
-    Of fio its percentiles of latency too (`shared.latencies`).
+    Of fio its percentiles of latency too (`by_fio.latencies`).
     """
     conditions = cast(Json, observation.get("conditions", {}))
     model = device.Model.of(conditions.get("device_model") or {})
@@ -255,7 +255,7 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
         options.append("--allow_file_create=0")  # fio would make a missing file, and then read that
     elif not params.direct:
         options.append("--end_fsync=1")
-    return shared.fio_phase(claim, name, *options, job=name if name.startswith(PLACE) else "measured")
+    return by_fio.fio_phase(claim, name, *options, job=name if name.startswith(PLACE) else "measured")
 
 
 def _transfer(params: Params, name: str, block_bytes: int, reads: bool) -> Phase:
@@ -287,9 +287,9 @@ def _judge(params: Params, phase: PhaseResult) -> shared.Metrics:
     moved: Transfer
     if request.TRANSFER in phase.get("files", {}):
         moved = _judge_transfer(phase)
-    elif shared.is_fio(phase["argv"]):
-        moved, more = shared.fio_moved(phase)
-        _check_size(params.transfer_size, int(shared.requested_of(phase)["bs"]))
+    elif by_fio.is_fio(phase["argv"]):
+        moved, more = by_fio.fio_moved(phase)
+        _check_size(params.transfer_size, int(by_fio.requested_of(phase)["bs"]))
     else:
         moved = judge_ior(params.transfer_size, name, phase)
     if name == "prepare" or name.startswith(PLACE):
