@@ -26,7 +26,7 @@ from mkdocs.structure.pages import Page
 from fsage import workloads
 from fsage.base.sizes import format_size
 from fsage.cli import app
-from fsage.count.work import page_of_columns as columns_of_counts
+from fsage.count.tables import page_of_columns as columns_of_counts
 from fsage.dataset import columns
 from fsage.study.schema import schema
 

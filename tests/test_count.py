@@ -20,7 +20,7 @@ from states import MIB, bring, fragment, populate
 from test_measure import cell, observed
 
 from fsage.count import Counted, expected, pieces, table
-from fsage.count.work import FILE
+from fsage.count.tables import FILE
 from fsage.host.cells import measure
 from fsage.host.device import capabilities
 from fsage.host.verbs import count

@@ -12,7 +12,8 @@ from fsage import statistics
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size
 from fsage.count.expected import against_timed
-from fsage.count.work import Counted, amount_words, table, write_tables
+from fsage.count.tables import amount_words, table, write_tables
+from fsage.count.work import Counted
 from fsage.dataset import unpacked
 from fsage.dataset.families import names_of
 from fsage.figures import Axis, Figure, Place, Plane, Point, Series
