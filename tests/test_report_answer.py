@@ -9,7 +9,7 @@ from records import MODEL, PLAIN, build, contents, make_records, planned, store,
 from fsage import dataset, report
 from fsage.analysis.conditions import conditions
 from fsage.analysis.words import Finding, sentences
-from fsage.report.parts import in_layout
+from fsage.report.view import in_layout
 from fsage.statistics import Interval, Ratio
 from fsage.study.files import load_study
 

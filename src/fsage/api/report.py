@@ -64,6 +64,7 @@ from fsage.advise.decide import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options
 from fsage.analysis import groups, words
 from fsage.report import counted
-from fsage.report.parts import Answer, Card, Data, Named, Section, View, by_comparisons
+from fsage.report.parts import Card, Data, Section
 from fsage.report.planted import planted
+from fsage.report.view import Answer, Named, View, by_comparisons
 from fsage.study.comparisons import unseeded

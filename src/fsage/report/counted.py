@@ -9,7 +9,8 @@ import pandas as pd
 
 from fsage.analysis.groups import params_labels
 from fsage.analysis.words import NONE
-from fsage.report.parts import Answer, Data, Section
+from fsage.report.parts import Data, Section
+from fsage.report.view import Answer
 from fsage.workloads.metadata import DEVICE, OPERATIONS
 
 

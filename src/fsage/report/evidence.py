@@ -23,8 +23,8 @@ from fsage.base.sizes import round_size
 from fsage.layouts.store import StoresLayout
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
-from fsage.report.parts import view_of
 from fsage.report.render import known
+from fsage.report.view import view_of
 
 AGAIN = "move the file away and run the study again"
 

@@ -27,8 +27,9 @@ from fsage.figures import Figure, Lines
 from fsage.plan.target import Target
 from fsage.report import caveats, evidence, layout, render, requests, targets
 from fsage.report.evidence import Evidence
-from fsage.report.parts import NO_ANSWER, NOTHING, Answer, Data, Section, figures_of, view_of
+from fsage.report.parts import Data, Section, figures_of
 from fsage.report.render import template
+from fsage.report.view import NO_ANSWER, NOTHING, Answer, view_of
 from fsage.study.study import Study
 
 if TYPE_CHECKING:
