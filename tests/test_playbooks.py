@@ -331,12 +331,15 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
         holder=living_holder("this"),
     )
 
-    def step(name: str, now: Callable[[], Any], *words: str) -> None:
+    def step(name: str, now: Callable[[], Any]) -> str:
+        """Do it; what `--check --diff` said before."""
         before = now()
-        done(ansible(inventory, name, "-e", asked, *words, "--check"))
+        foretold = ansible(inventory, name, "-e", asked, "--check", "--diff")
+        done(foretold)
         assert now() == before, f"{name} --check changed something"
-        assert done(ansible(inventory, name, "-e", asked, *words)) > 0
+        assert done(ansible(inventory, name, "-e", asked)) > 0
         assert now() != before, f"{name} changed nothing"
+        return foretold.stdout
 
     step("local_target.yml", lambda: sorted(Path(new_target["image_dir"]).glob("*")))
     copy = tmp_path / "results" / "targets" / f"{new_target['name']}.json"  # where plans and requests look for it
@@ -349,7 +352,8 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     mount = mount_of(new_target)
     done(ansible(inventory, "hold_target.yml", "-e", asked))
     assert json.loads((home / "lease.json").read_text())["run"] == "this"
-    step("tune_clients.yml", (home / "tunables.json").exists)
+    foretold = step("tune_clients.yml", (home / "tunables.json").exists)
+    assert re.search(r"^read_ahead_kb: \d+ -> 64$", foretold, re.MULTILINE), "one: would stand before it without --diff"
     step("scrub.yml", lambda: claims.read_token(mount))
     step("populate.yml", lambda: claims.read_token(mount))
     step("fragment.yml", lambda: claims.read_token(mount))

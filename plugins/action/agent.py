@@ -110,8 +110,12 @@ class ActionModule(ActionBase):
             answer.pop(HELD_BY, None)
         if not answer["failed"]:
             host = task_vars["inventory_hostname"]
-            for line in (answer["msg"], *answer.get("proof", ())):
-                self._display.display(f"{host}: {message.printable(line)}")
+            proof = [message.printable(line) for line in answer.get("proof", ())]
+            if self._task.diff and answer["changed"]:
+                result["diff"] = {"prepared": "\n".join(proof)}
+                proof = []
+            for line in (message.printable(answer["msg"]), *proof):
+                self._display.display(f"{host}: {line}")
             if not self._task.check_mode:
                 self._keep(given, answer, question, task_vars)
         return {**result, **answer}

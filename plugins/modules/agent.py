@@ -20,6 +20,8 @@ description:
     in it.
   - An answer is no template either. Ansible sees of it only the keys that roles use. What is saved has its type
     (C(src/fsage/records/messages.py)) and belongs to the requested study, state and claim.
+  - With C(--diff) what was changed, such as each tunable before and now, is the result's C(diff). Without it the same
+    lines are shown as they come.
   - When C(ansible-playbook) is killed, its worker dies too, and the agent notices that its parent is gone.
   - "It refuses: a host without C(fsage_target); a request that is given as data (C(-e @request.json)), is no regular
     file, or is not as C(fsage request) writes it; an answer whose claim, evidence or probe is not the requested one.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.base.message import Unacceptable
+from fsage.base.sizes import counted
 from fsage.host.device import below, loops, seek
 from fsage.host.instruments import cleanup
 from fsage.host.loop import images
@@ -43,7 +44,7 @@ def tune(spec: Json, request: Request, check: bool) -> Json:
         changed, proof, noted = target.tune(wanted, holder_of(target.spec, request), check)
         return {
             "changed": changed,
-            "msg": f"{len(wanted)} tunables" + (", of which nothing was set" if check else ""),
+            "msg": f"{counted(len(wanted), 'tunable')} {'would be set' if check else 'set'}",
             "proof": proof,
             "tunables": {**claims.complete_tunables(target.home), **noted},
             "device_model": model,
