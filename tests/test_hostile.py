@@ -212,7 +212,7 @@ def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path
     assert record.unpack(bundle(plan, odd, good), plan.results.root, "here") == (2, [])
     kept = results.read(plan.results.record(STATE, odd["cell"]))
     assert kept["status"] == "failed"
-    said = r'workload sequential cannot judge it: KeyError "\'stdout\'" \(shared\.py, line \d+\)'
+    said = r'workload sequential cannot judge it: KeyError "\'stdout\'" \(by_fio\.py, line \d+\)'
     assert re.fullmatch(said, kept["why"]), kept["why"]
 
 
