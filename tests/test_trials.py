@@ -437,6 +437,16 @@ File size of /b is 8192 (2 blocks, blocksize 4096)
 Discontinuity: Block 1 is at 77 (was 33)
 /b: 2 extents found, perfection would be 1 extent
 """
+FILEFRAG_2008 = """Checking /a
+Filesystem type is: ef53
+Filesystem cylinder groups is approximately 157
+Blocksize of file /a is 4096
+File size of /a is 204800 (50 blocks)
+First block: 8613
+Last block: 9037
+Discontinuity: Block 12 is at 9000 (was 8624)
+/a: 2 extents found, perfection would be 1 extent
+"""
 FILEFRAG = """Filesystem type is: 9123683e
 File size of /c is 262144 (64 blocks of 4096 bytes)
  ext:     logical_offset:        physical_offset: length:   expected: flags:
@@ -460,6 +470,8 @@ NUMBERED = "".join(f"{number}:{line}\n" for number, line in enumerate(FILEFRAG_2
         (f"[root@oss1 ~]# xfs_bmap -v /f\n{OLD_BMAP}\nreal\t0m1.1s\n[root@oss1 ~]#\n", "9 extents"),
         (E2FREEFRAG + OLD_BMAP, "Note: what begins with 'EXT: FILE-OFFSET"),
         (FILEFRAG_2009, "all files have 4 extents"),
+        (FILEFRAG_2009.replace("512\n", "512 \n"), "all files have 4 extents"),  # as printed where a row has no flags
+        (FILEFRAG_2008, "The file listed has 2 extents"),
         ("/d: Permission denied\n" + FILEFRAG_2009, "1 file could not be read, the first: /d: Permission denied"),
         (WHOLE.replace("has_journal", "has_journal needs_recovery"), "its journal is not replayed, or it is mounted"),
         ("".join(f"{line.strip()}\n" for line in OLD_BMAP.splitlines()), "9 extents"),

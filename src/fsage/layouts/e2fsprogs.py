@@ -26,8 +26,9 @@ from fsage.layouts.store import (
 from fsage.layouts.stream import check_whole
 
 HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
+OLD_HEAD = re.compile(rb"File size of .+ is \d+ \(\d+ blocks?\)$")  # older: with neither a size of a block nor rows
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
-OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))?$")  # before 1.42.7
+OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))? *$")  # before 1.42.7
 END = re.compile(rb"(.+): (\d+) extents? found")
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
@@ -126,7 +127,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             of_devices = OF_DEVICES in line
         elif FAILED.match(line):
             failed.append(_shown(line.strip())[:100])
-        elif LIKE_A_ROW.match(line):
+        elif LIKE_A_ROW.match(line) and not OLD_HEAD.match(line):
             raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
     if name is not None or not (line.endswith(b"\n") or END.match(line)):
         raise NotThisText(
