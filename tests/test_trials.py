@@ -475,6 +475,7 @@ NUMBERED = "".join(f"{number}:{line}\n" for number, line in enumerate(FILEFRAG_2
         ("/d: Permission denied\n" + FILEFRAG_2009, "1 file could not be read, the first: /d: Permission denied"),
         (WHOLE.replace("has_journal", "has_journal needs_recovery"), "its journal is not replayed, or it is mounted"),
         ("".join(f"{line.strip()}\n" for line in OLD_BMAP.splitlines()), "9 extents"),
+        (OLD_BMAP + "FLAG Values:\n0010000 Unwritten preallocated extent\n", "9 extents"),  # -vv, without its blanks
         (WHOLE[: WHOLE.index("\n\n\nGroup") + 1], "dumpe2fs -h and tune2fs -l list no groups"),
         (FILEFRAG, "2 extents encoded; 1 extent shared; of the encoded ones"),
         (
