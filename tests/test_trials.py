@@ -463,6 +463,19 @@ E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
 NUMBERED = "".join(f"{number}:{line}\n" for number, line in enumerate(FILEFRAG_2009.splitlines(), 1))
 
 
+@pytest.mark.parametrize("text", [FILEFRAG_2008, FILEFRAG_2009, FILEFRAG, OLD_BMAP, ALLOCATOR, LISTED_OSD, BUDDIES])
+def test_blanks_and_prompts_change_no_text(text):
+    lines = text.splitlines()
+    prompt = "[root@oss1 ~]# "
+    for bent in (
+        "".join(f"{line.strip()}\n" for line in lines),
+        "".join(f"{line}  \n" for line in lines),
+        "".join(f"    {line}\n" for line in lines),
+        f"{prompt}cmd\n{text}{prompt}\n",
+    ):
+        assert look(bent)[0] == look(text)[0]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -108,6 +108,7 @@ def of_lfs_df_text(lines: Iterable[bytes]) -> Store:
 
 
 BLUESTORE_HEAD = re.compile(rb'"(?:alloc_type|alloc_name|extents)":')
+PROMPT = re.compile(rb".*[#$%>]\s*$")  # of a shell, behind the dump
 WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?(?:"0x([0-9a-f]{1,16})"|(\d{1,19})(?=[,\s}]))')
 MOST_EXTENTS = 20_000_000
 UNIT_BYTES = 4096
@@ -123,11 +124,12 @@ def of_bluestore_text(lines: Iterable[bytes], counting: Counting) -> Store:
     head: dict[bytes, int] = {}
     starts = list[int]()
     lengths = list[int]()
-    line = b""
-    opened = b""
+    last = b""
     has_head = False
     for line in lines:
-        opened = opened or line.strip()[:1]
+        if PROMPT.match(line):
+            continue
+        last = line
         has_head = has_head or bool(BLUESTORE_HEAD.search(line))
         for name, hexadecimal, decimal in WORD.findall(line):
             number = int(hexadecimal, 16) if hexadecimal else int(decimal)
@@ -139,8 +141,8 @@ def of_bluestore_text(lines: Iterable[bytes], counting: Counting) -> Store:
                 raise NotThisText("it has two allocator dumps: give one at a time")
             else:
                 head[name] = number
-    end = b"]" if opened == b"[" else b"}"  # before Ceph 16 it is a list alone
-    if len(starts) != len(lengths) or not line.rstrip().endswith(end):
+    end = b"}" if has_head else b"]"  # before Ceph 16 it is a list alone
+    if len(starts) != len(lengths) or not last.rstrip().endswith(end):
         raise NotThisText("the allocator dump has no end: it was cut short")
     if has_head and b"capacity" not in head:
         raise NotThisText("the allocator dump has no capacity: its beginning is missing")
