@@ -9,10 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from fsage import statistics
+from fsage.base import MIB
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size
 from fsage.count.expected import against_timed
-from fsage.count.tables import amount_words, table, write_tables
+from fsage.count.tables import table, write_tables
 from fsage.count.work import Counted
 from fsage.dataset import unpacked
 from fsage.dataset.families import names_of
@@ -173,7 +174,7 @@ def _headline(study: Study, states: list[OfState]) -> OfState:
 
 def _pieces(counted: Counted, of: OfState) -> str:
     """'After filling to 80%, a new file of 192 MiB lies in 13 to 24 pieces (10 layouts).'."""
-    size = amount_words(int(of.files["file_bytes"].iloc[0]))
+    size = f"{of.files['file_bytes'].iloc[0] / MIB:,.0f} MiB"
     if counted.places == 1:
         files = f"a new file of {size} lies"
     else:

@@ -11,17 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.base import MIB, Json
+from fsage.base import Json
 from fsage.count.work import Counted, Layout
 from fsage.dataset.columns import ANY, Column
 from fsage.dataset.families import flat, inferred
 from fsage.model import counting
-
-
-def amount_words(file_bytes: int) -> str:
-    """'384 MiB'."""
-    return f"{file_bytes / MIB:,.0f} MiB"
-
 
 COLUMNS = {
     # which file

@@ -258,13 +258,12 @@ SECTOR_BYTES = 512
 UNWRITTEN = 0o10000
 SHARED = 0o100000  # of the flags, the last column of -v and -p
 FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
-NAME = re.compile(rb"(\S.*):( no extents)?$")
+NAME = re.compile(rb"(?!FLAG Values:)(\S.*):( no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
 ROW = re.compile(
     rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)"
 )
 UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
-LEGEND = re.compile(rb"\s*FLAG Values:")
 LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
 """A line that was bent, so that what it tells is lost; others are what people, shells and the tool say between."""
 
@@ -309,7 +308,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                 check_extents(len(pieces))
         elif FAILED.match(line):
             failed.append(line.strip().decode(errors="replace")[:100])
-        elif (name := NAME.match(line)) and not LEGEND.match(line):
+        elif name := NAME.match(line):
             _check_rows_of(pending, bool(expected))
             if hash(name[1]) in names:
                 raise NotThisText(f"xfs_bmap's text lists {shown(name[1])} twice: give one text at a time")

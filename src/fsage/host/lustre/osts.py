@@ -190,6 +190,7 @@ def why_without(osts: Sequence[Ost], spec: Spec, claim: Claim) -> str | None:
 
 
 def above_claim(osts: Sequence[Ost], claim: Claim) -> list[str]:
+    """A sentence for each OST that holds more than at the claim, beyond what it needs itself."""
     sentences = []
     for ost in osts:
         then = claim["lustre"]["osts"][ost.name]["used_bytes"]
