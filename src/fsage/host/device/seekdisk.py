@@ -281,9 +281,8 @@ def _sleep_until(deadline_s: float) -> None:
         time.sleep(left)
 
 
-def serve(backing: str, point: str, costs: Costs, mounted: Call, kind: type[Disk] = Disk) -> None:
-    """Mount at `point`, call `mounted`, and serve until unmounted."""
-    disk = kind(Path(backing), costs)
+def serve(disk: Disk, point: str, mounted: Call) -> None:
+    """Mount a disk at `point`, call `mounted`, and serve until unmounted. Its backing file stays open, and locked."""
     device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
     mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
@@ -296,7 +295,6 @@ def serve(backing: str, point: str, costs: Costs, mounted: Call, kind: type[Disk
     mounted()
     disk.serve(device)
     os.close(device)
-    os.close(disk.backing)
 
 
 def leave_namespace() -> None:
@@ -329,7 +327,8 @@ def main(backing: str, point: str, costs: str) -> None:
         leave_namespace()
 
     try:
-        serve(backing, point, Costs(**json.loads(costs)), mounted)
+        # The lock on the image ends with this process, so who sees no lock knows that the process is gone.
+        serve(Disk(Path(backing), Costs(**json.loads(costs))), point, mounted)
     except OSError as error:
         sys.exit(f"{backing} cannot be served at {point}: {in_words(error)}")
 

@@ -158,7 +158,9 @@ def _serve_all(talk: TextIO) -> None:
     for line in talk:
         image, point, costs = json.loads(line)
         try:
-            seekdisk.serve(image, point, seekdisk.Costs(**costs), lambda: _say(talk, MOUNTED), GuestDisk)
+            disk = GuestDisk(Path(image), seekdisk.Costs(**costs))
+            seekdisk.serve(disk, point, lambda: _say(talk, MOUNTED))
+            os.close(disk.backing)
             _say(talk, ENDED)
         except OSError as why:
             _say(talk, in_words(why))
