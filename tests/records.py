@@ -10,6 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from fsage import dataset, report
+from fsage.analysis import comparisons as of_rows
+from fsage.analysis.conditions import labelled
+from fsage.analysis.groups import samples
 from fsage.figures.style import Panel
 from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.freespace import ONCE, Buckets, FreeSpace
@@ -174,6 +177,11 @@ def contents(study, records, tmp_path, evidence=None, **more):
     long = [sentence.text for sentence in found if sentence.words > LINT.LONGEST]
     assert not long, long
     return page
+
+
+def comparisons(frame, study):
+    """What a study compares, of a table of its records."""
+    return of_rows.comparisons(of_rows.at_largest_transfer(labelled(samples(frame))), study)
 
 
 def title_alone(figure):

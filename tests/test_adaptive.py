@@ -69,6 +69,7 @@ class Planted:
         pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("surface", "most"), first_row_of((ridge, 0.8), (smooth, 0.4), (cliff, 1.0)))
 def test_planted_surfaces_are_known_within_what_was_asked(surface, most):
     inside, errors, shares = [], [], []
@@ -88,6 +89,7 @@ def test_planted_surfaces_are_known_within_what_was_asked(surface, most):
     assert share >= 0.93 and np.mean(shares) < most, said
 
 
+@pytest.mark.long
 def test_a_budget_ends_it_and_says_how_well_the_rest_is_known():
     inside = []
     for seed in range(4):

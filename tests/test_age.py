@@ -216,6 +216,7 @@ def larger_layout(place, **changes):
     return str(place)
 
 
+@pytest.mark.long
 @root
 def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_wanted(tmp_path):
     inventory = CONFIG.parent / "inventories" / "local"

@@ -53,6 +53,7 @@ def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times
     assert times == 1 or in_use > full_bytes / 2
 
 
+@pytest.mark.long
 @root
 @pytest.mark.parametrize(
     "filesystem", ["ext4", *(pytest.param(name, marks=pytest.mark.long) for name in ("xfs", "btrfs"))]

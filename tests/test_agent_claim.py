@@ -31,6 +31,7 @@ def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.Monkey
     assert f"--loops={ours['passes']}" in found["commands"][-1]
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
     claim.create(local_target, {}, False)

@@ -105,6 +105,7 @@ def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target
     assert "another directory" in released["proof"][0] and (place / "filler").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["release", "remove", "claim", "killed"])
 def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_claims_id(
     directory_target: Spec, how: str

@@ -180,6 +180,7 @@ def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
         assert "io" in controllers()[1], "another target needs it"
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_controller_stays_while_another_target_has_its_group(new_target: Spec, device: str) -> None:
     home, name = Path(new_target["home"]) / new_target["name"], new_target["name"]
@@ -218,6 +219,7 @@ def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_group_with_processes_is_named(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "PATIENCE_S", 0.3)
@@ -237,6 +239,7 @@ def test_a_group_with_processes_is_named(new_target: Spec, device: str, monkeypa
         pytest.fail("measured outside of a group that has gone")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_claim_with_a_model(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claiming, "BACKING_MIB", 128)

@@ -119,6 +119,7 @@ def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(sp
     kept.unlink()
 
 
+@pytest.mark.long
 def test_a_disk_outlives_an_agent_that_runs_from_memory(spec: Spec) -> None:
     """As on a host to which the agent comes over the connection."""
     target = open_target(spec)

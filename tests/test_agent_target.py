@@ -139,6 +139,7 @@ def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
         assert not (small / "images").exists()
 
 
+@pytest.mark.long
 def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, tmp_path: Path) -> None:
     with backing_of("btrfs", tmp_path) as store:
         new_target["image_dir"] = str(store / "images")
@@ -151,6 +152,7 @@ def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, t
         assert os.listdir(new_target["image_dir"]) == [], "it was there before, and stays"
 
 
+@pytest.mark.long
 def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:
     target = claimed(local_target)
     [device], [point] = target.devices, target.mounts

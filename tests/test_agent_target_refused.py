@@ -102,6 +102,7 @@ def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) 
     open_target(local_target)
 
 
+@pytest.mark.long
 @root
 @pytest.mark.unshare
 def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:

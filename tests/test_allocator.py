@@ -96,6 +96,7 @@ def test_holes_of_a_large_target_are_nearly_as_much_as_requested() -> None:
         assert sum(b - a for a, b in wanted) == pytest.approx(free, rel=0.03)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Phases) -> None:
     _, cold = measured(phases, request_size=8 * MIB, cache="cold")

@@ -168,6 +168,7 @@ def test_cells_that_only_a_withheld_text_tells_apart_are_refused(asked) -> None:
         anonymous.public(frame)
 
 
+@pytest.mark.long
 def test_export_says_what_it_discloses(asked, tmp_path, monkeypatch, capsys) -> None:
     plan, study, inventory = asked
     monkeypatch.chdir(tmp_path)

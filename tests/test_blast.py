@@ -219,6 +219,7 @@ def test_on_several_clients_each_process_is_launched_where_it_works():
     assert [len(argv[argv.index("-db") + 1].split()) for argv in (phase["argv"], *phase["beside"])] == [6, 7]
 
 
+@pytest.mark.long
 @needs_blast
 @pytest.mark.root
 def test_on_lustre_a_segments_volumes_have_its_stripes(tmp_path, site):

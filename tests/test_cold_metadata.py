@@ -146,6 +146,7 @@ def test_the_engines_of_fio_begin_cold_and_say_that_they_do_not_measure_so(phase
     assert mine["create"]["metadata"] == caches.COLD
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_an_ext4_whose_device_another_has_open_is_cold_all_the_same(phases: Measured) -> None:
     """Its inode tables are pages of the device, which outlive the mount as long as anybody has that open."""

@@ -103,6 +103,7 @@ def test_it_has_what_a_controller_needs_and_no_more(elsewhere: Elsewhere) -> Non
     assert not [path for path in there.rglob("*") if path.is_symlink() or path.name == "__pycache__"]
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_host_without_a_clone_gives_evidence(
     elsewhere: Elsewhere, directory_target: dict[str, Any], tmp_path: Path

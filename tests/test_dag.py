@@ -119,6 +119,7 @@ def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:
     return tmp_path / "inventories"
 
 
+@pytest.mark.long
 def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: Callable[..., dict[str, Pool]]) -> None:
     folder = inventories(tmp_path, "a", "b", "c", "d", apart=True)
     pool = laid_out("series1", target="a,b,c,d", inventories=str(folder))["series1"]

@@ -50,6 +50,7 @@ def test_the_same_report_is_made_from_a_crate(plan, crate, tmp_path) -> None:
         assert (tmp_path / "again" / path).read_bytes() == (there / path).read_bytes(), path
 
 
+@pytest.mark.long
 def test_a_cell_that_was_skipped_is_in_the_report_that_is_made_again(tmp_path) -> None:
     made = load_plan(STUDY, INVENTORY, tmp_path / "results")
     records = make_records(made.study)
@@ -74,6 +75,7 @@ def test_a_crate_describes_what_is_in_it_and_holds_no_host(crate) -> None:
     assert any(path.startswith("results/raw") for path in files)
 
 
+@pytest.mark.long
 def test_a_crate_names_who_measured_and_what_others_may_do(plan, tmp_path) -> None:
     orcid, ror = "https://orcid.org/0000-0002-1825-0097", "https://ror.org/05gq02987"
     credit = Credit(f"Josiah Carberry <{orcid}>", "CC-BY-4.0", f"Brown University <{ror}>")
@@ -106,6 +108,7 @@ def test_a_record_changed_by_hand_shows(crate, tmp_path) -> None:
     assert not remake(changed, tmp_path / "again").same
 
 
+@pytest.mark.long
 def test_what_cannot_be_exported_or_made_again_is_refused(plan, tmp_path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(CrateError, match=r"there exists: name a folder or a \.zip that does not"):

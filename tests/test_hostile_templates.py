@@ -103,6 +103,7 @@ def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_pat
     assert ("tuning.scheduler: is" if whose == "study" else "the request's") in said.stderr, said.stderr
 
 
+@pytest.mark.long
 def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop", "home": str(tmp_path)})
     jinja, path = pipe(tmp_path / "ran"), tmp_path / "request.json"

@@ -116,6 +116,7 @@ def test_a_step_is_shared_by_all_clients(several):
     assert state.apply_step(None, spec, request, 1, False)["changed"] is False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", first_of("launcher", "host"))
 def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(several, lost):
     """The others notice by the connection: each file is one operation of four a second."""

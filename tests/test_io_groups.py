@@ -88,6 +88,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
     if cgroups.v1() is None:
         pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
@@ -111,6 +112,7 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
     assert {entry["kind"] for entry in settings.journal_entries(settings.journal_of(target.home))} == {"group"}
 
 
+@pytest.mark.long
 def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, monkeypatch) -> None:
     """So it is too when somebody else uses the disk below."""
     monkeypatch.setattr(io_groups, "SPANS", 2)
@@ -141,6 +143,7 @@ def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
     assert "a query answered" in str(SQLITE.read(seen).why)
 
 
+@pytest.mark.long
 def test_a_query_that_ends_fails_the_cell(target: Target) -> None:
     one = cell(target, "P1", "none", workload="sqlite")
     one["phases"][0]["io_groups"]["groups"][0]["query"]["path"] += ".gone"
@@ -158,6 +161,7 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> No
     assert found.status == "unsupported" and "cgroup v1 does not hold" in str(found.why)
 
 
+@pytest.mark.long
 def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
     def remove() -> None:
         wait_for(lambda: bool(in_groups(target)))

@@ -145,6 +145,7 @@ for kernel in programs.here():
 """
 
 
+@pytest.mark.long
 @needs_kernel
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has the number that ptrace has on x86_64")
 def test_where_ptrace_is_forbidden_that_is_said() -> None:

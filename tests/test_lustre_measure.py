@@ -142,6 +142,7 @@ def test_a_cell_under_a_setting_that_its_study_does_not_name_is_not_valid(spec: 
     assert "is 64, and the study names 32: tune_clients.yml sets it" in again("w_4", max_rpcs_in_flight=32)["why"]
 
 
+@pytest.mark.long
 def test_a_table_that_another_target_set_on_a_watched_server_fails_the_cell_of_a_guest(
     spec: dict, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_table_that_another_target_set_on_a_watched_server_fails_the_cell_of_a
     assert "is 256 512, was 4 8, and target scratch has not set it: target own2 of user" in seen["why"]
 
 
+@pytest.mark.long
 def test_busy_locks_of_others_on_the_mount_are_a_note_and_no_failure(
     spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +230,7 @@ def test_what_others_write_during_a_cell_is_noticed_beyond_the_tolerance(
         assert f"OST0000 holds {mib + 1.4} MiB, where 1.4 MiB were left. Either somebody else writes" in seen["why"]
 
 
+@pytest.mark.long
 def test_what_others_wrote_within_the_tolerance_is_on_record(spec: dict, site: Site) -> None:
     site.answer(f"lfs df {spec['directory']}", grown(190))
     seen = measured(spec)
@@ -235,6 +238,7 @@ def test_what_others_wrote_within_the_tolerance_is_on_record(spec: dict, site: S
     assert seen["check"]["tolerance_bytes"] == (4 << 30) // 20
 
 
+@pytest.mark.long
 def test_what_others_wrote_between_visits_is_noticed(spec: dict, site: Site) -> None:
     site.answer(f"lfs df {spec['directory']}", grown(1030))
     answer = measure.measure(spec, {"state": "1.00", "steps": STEPS, "study": "test", "cells": [CELL]}, False)

@@ -201,6 +201,7 @@ def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
+@pytest.mark.long
 def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_path: Path) -> None:
     ours = claim.claim(spec, {}, False)["claim"]
     there = {**spec, "home": str(tmp_path / "another_host")}
@@ -244,6 +245,7 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     assert not any("mkfs" in command for command in commands)
 
 
+@pytest.mark.long
 def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) -> None:
     """One OST is full, and what was to begin there was begun on another."""
     spec["lustre"]["first_ost"] = 0
@@ -410,6 +412,7 @@ def test_a_target_that_is_not_the_claimed_one_is_refused(spec: dict, site: Site)
         open_target(spec)
 
 
+@pytest.mark.long
 def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site: Site) -> None:
     """The name of its device stays on the server."""
     claim.claim(spec, {}, False)

@@ -208,6 +208,7 @@ def test_check_changes_nothing_and_odd_values_are_refused(spec: dict, site: Site
             tune.tune(spec, {"tuning": tuning}, False)
 
 
+@pytest.mark.long
 def test_tunables_are_put_back_without_a_release_and_preallocation_stays(spec: dict, knobs: Knobs) -> None:
     tune.tune(spec, {"tuning": {RPCS: 256}}, False)
     path = Path(spec["home"]) / "scratch" / "tunables.json"

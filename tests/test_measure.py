@@ -106,6 +106,7 @@ def test_a_cell_leaves_all_that_a_record_needs(spec, direct, tmp_path):
     assert not list((open_target(spec).mounts[0] / "measured").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_file_lies_where_those_at_the_places_before_leave_room_and_a_killed_run_lays_them_again(spec):
     third = cell(spec, "third", place=3)
@@ -207,6 +208,7 @@ def test_a_cell_larger_than_what_the_state_leaves_fails_before_anything_is_writt
     assert re.search(f"its files take {1 << 40} bytes, and state 30.00 has room for [0-9]+; declare", seen["why"])
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_missing_program_and_a_late_one_fail(spec):
     gone, late = cell(spec, "gone"), cell(spec, "late")

@@ -92,6 +92,7 @@ def test_a_level_that_mkfs_or_the_kernel_does_not_take_is_unsupported(spec, opti
     assert why in token["notes"]["mkfs"]["unsupported"] and block_bytes(spec) == 4096
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_of_what_mkfs_prints_the_usage_is_no_reason(local_target):
     spec = {**local_target, "filesystem": "xfs"}

@@ -21,6 +21,7 @@ Spec = dict[str, Any]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device_model", first_of(None, {"kind": "seek"}), ids=["no model", "seek"])
 def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(
     machine: Machine, local_target: Spec, device_model: dict | None
@@ -76,6 +77,7 @@ def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namesp
     assert str(PLACE) not in machine.mounts()
 
 
+@pytest.mark.long
 def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_path: Path) -> None:
     """Mounts of a machine that shares none, as a container's: the copies in fsage's namespace do not follow them."""
     with small("ext4", tmp_path / "elsewhere", size=8 * MIB) as there:

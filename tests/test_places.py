@@ -220,6 +220,7 @@ def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> N
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
+@pytest.mark.long
 @root
 def test_a_user_without_rights_uses_his_own_places_and_no_other_users(directory_target: Spec) -> None:
     spec, above = {**directory_target, "directory": None}, Path(directory_target["home"]).parent
@@ -567,6 +568,7 @@ def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path: Path) ->
 # --- whose claim it is -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @root
 def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec: Spec) -> None:
     home = Path(spec["home"])

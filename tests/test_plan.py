@@ -220,6 +220,7 @@ def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tm
         unclaimed.check()
 
 
+@pytest.mark.long
 def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_built(tmp_path, monkeypatch):
     """Those that are here are empty files: none is started. What another machine has is not known here."""
     monkeypatch.setenv("FSAGE_VENV", str(tmp_path / "venv"))

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import pytest
+
 LINES = ("quickstart: 3 of 20 cells; about 1 min left", "quickstart: 4 of 20 cells; about 50 s left")
 SAME = "quickstart: 4 of 20 cells; about 40 s left"
 SHOWN = f"""
@@ -44,6 +46,7 @@ def test_on_a_terminal_one_line_changes_and_is_gone_in_the_end() -> None:
     assert shown.rstrip("\r\n").endswith("\x1b[2K"), "and erased"
 
 
+@pytest.mark.long
 def test_in_a_pipe_each_is_a_line_without_anything_that_steers() -> None:
     ran = subprocess.run([sys.executable, "-c", SHOWN], capture_output=True, text=True, check=True)
     assert ran.stderr.splitlines() == list(LINES) and "\x1b" not in ran.stderr and not ran.stdout

@@ -62,6 +62,7 @@ def test_without_the_call_nothing_is_moved_and_the_reason_said(tmp_path):
             defragmentation.defragment_ranges(path, "tmpfs", [(0, MIB)], 60)
 
 
+@pytest.mark.long
 def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
     with small("xfs", tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 2048}, PIECE)

@@ -200,6 +200,7 @@ def test_less_than_the_usual_amount_is_said_on_the_first_screen(quickstart, tmp_
     )
 
 
+@pytest.mark.long
 def test_what_was_published_is_set_beside_fullness_and_fragmentation_together(quickstart, tmp_path):
     text = words(build(quickstart, make_records(quickstart), tmp_path))
     both = (

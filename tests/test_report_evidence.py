@@ -63,6 +63,7 @@ def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     assert page == build(quickstart, records[::-1], tmp_path / "b", **inputs)
 
 
+@pytest.mark.long
 def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     records = make_records(quickstart)
     record = traced(first_of_state(records, "80.50@264M"))
@@ -76,6 +77,7 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
 
 
+@pytest.mark.long
 def test_each_store_has_a_strip(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states", stores=2)
     page = contents(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
@@ -87,6 +89,7 @@ def change(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+@pytest.mark.long
 def test_broken_evidence_is_named_and_the_rest_is_drawn(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states")
     clean, cut, other, without = evidence.values()
@@ -144,6 +147,7 @@ def test_traces_that_are_not_there_or_broken_are_named(quickstart, tmp_path):
     assert {"Requests at 80.00, read phase", "Requests at 80.50, read phase"} <= figures(page)
 
 
+@pytest.mark.long
 def test_a_state_without_a_digest_says_why_and_each_instance_is_a_layout_of_its_own(quickstart, tmp_path):
     """As files of several stripes on Lustre, of which FIEMAP says nothing."""
     why = "FIEMAP: Operation not supported; Lustre gives it for files of one stripe only"

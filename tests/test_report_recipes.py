@@ -155,6 +155,7 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]
 
 
+@pytest.mark.long
 def test_each_way_of_laying_filler_is_compared_with_itself_equally_full(tmp_path):
     study = load_study(CONFIG / "filler.yaml")
     page = contents(study, make_records(study), tmp_path)
@@ -172,6 +173,7 @@ def test_each_way_of_laying_filler_is_compared_with_itself_equally_full(tmp_path
     assert pairs == {(f"80.50{way}", f"40.00{way}") for way in ways} and len(pairs) == 7
 
 
+@pytest.mark.long
 def test_how_much_is_measured_has_a_point_a_share_and_the_extents_of_both_states(tmp_path):
     study = load_study(CONFIG / "amount.yaml")
     records = make_records(study)
@@ -214,6 +216,7 @@ def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one()
     assert [row[2] for row in cells_of(page, "IOCost", 5)] == ["P4 / P2", "P5 / P3"] * 2
 
 
+@pytest.mark.long
 def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries():
     page = text_of("iocontrol_sqlite")
     assert "Time of a query" in page and "Bandwidth of SQLite and fio, IOCost" in page
@@ -227,6 +230,7 @@ def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries():
     assert times["4K.before", "P1"] < times["4K.before", "P4"] < times["4K.before", "P5"], "a share of a half, a third"
 
 
+@pytest.mark.long
 def test_page_of_a_study_of_what_is_hot_has_what_was_moved_and_gained(tmp_path):
     records = taken("iocontrol_hot")
     study = load_study(CONFIG / "iocontrol_hot.yaml")
@@ -401,6 +405,7 @@ def allocator_page(name):
     return page, [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)]
 
 
+@pytest.mark.long
 def test_page_of_planted_groups_has_the_computed_count_beside_the_counted_one():
     page, rows = allocator_page("allocator_groups")
     planted = [row[2:6] for row in rows if len(row) == 7 and row[5].endswith("exactly")]
@@ -417,6 +422,7 @@ def test_page_of_planted_groups_has_the_computed_count_beside_the_counted_one():
     assert 'aria-label="Time over groups considered"' in page
 
 
+@pytest.mark.long
 def test_page_of_a_call_that_does_not_end_says_so_first():
     page, rows = allocator_page("allocator_last")
     assert (
@@ -427,6 +433,7 @@ def test_page_of_a_call_that_does_not_end_says_so_first():
     assert ["mount, ms", "mount, of it CPU, ms", "umount, ms", "umount, of it CPU, ms"] in rows
 
 
+@pytest.mark.long
 def test_page_of_unlinking_has_what_it_takes_until_the_blocks_are_free():
     page, rows = allocator_page("allocator")
     unlinked = {tuple(row[:2]): row[2:4] for row in rows if len(row) == 5 and row[0].endswith(".64K")}

@@ -118,6 +118,7 @@ def test_a_used_file_system_comes_back_with_its_names_and_its_free_space(local_t
     assert os.statvfs(open_target(spec).mounts[0]).f_blocks > 800 * MIB / 4096, "made anew, as large as before"
 
 
+@pytest.mark.long
 def test_what_fsck_rejects_is_refused_and_the_target_left_in_a_known_state(local_target, tmp_path):
     spec = target_of(local_target)
     image, _, _ = image_of("ext4", tmp_path, damage="clri home")

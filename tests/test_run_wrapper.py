@@ -249,6 +249,7 @@ def test_what_tests_need_comes_when_they_are_asked_for_and_once(made: Clone) -> 
     assert "more Python packages" in made.run("pytest").stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first_of("requirements", "build"))
 def test_package_with_another_hash_is_refused_and_the_next_call_goes_on(clone: Clone, name: str) -> None:
     right = clone.lock(name).read_text()
@@ -276,6 +277,7 @@ def test_killed_at_any_moment_then_again(clone: Clone, moment: str) -> None:
     assert not (clone.venv / "bin/half").exists()
 
 
+@pytest.mark.long
 def test_two_at_once_set_up_once(clone: Clone) -> None:
     two = [clone.start("true") for _ in range(2)]
     said = [process.communicate(timeout=100)[1] for process in two]
@@ -313,6 +315,7 @@ def test_unknown_command_and_none(clone: Clone, environment: Path) -> None:
     assert done.stderr.startswith("./run COMMAND [ARGUMENT ...]") and "FSAGE_VENV" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_clone_and_environment_of_others(users_clone: Clone) -> None:
     users_clone.venv.mkdir(mode=0o755)
@@ -380,6 +383,7 @@ def mine(tmp_path: Path) -> Path:
     return program
 
 
+@pytest.mark.long
 def test_fio_of_a_path_is_used(clone: Clone, mine: Path) -> None:
     none = mine.with_name("none")
     done = clone.run("true", FSAGE_FIO=str(none))

@@ -76,6 +76,7 @@ def test_layouts_need_no_other_part_of_fsage_and_no_package() -> None:
     assert done.stdout == "base layouts\n" and len(names) > 20
 
 
+@pytest.mark.long
 def test_the_package_alone_reads_texts_and_says_what_it_is(installed: Path) -> None:
     assert ran(installed, "--version") == f"fsage {fsage.__version__}\n"
     assert "128 groups, the largest" in ran(installed, "evidence", EXAMPLE)

@@ -124,6 +124,7 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
     assert not settings.notes("datasets")
 
 
+@pytest.mark.long
 def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) -> None:
     before = zfs(site, ost0=kept(**DEFAULT))
     site.answer(OF.format("zfs"), "osd-zfs.lustre-OST0000.mntdev=fast/ost0\n")

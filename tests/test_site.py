@@ -178,6 +178,7 @@ def test_two_targets_on_one_file_system_are_found(other, said):
     assert findings(GOOD, TARGET, {"apart": TARGET.having(name="a", directory="/data/fsage2")}) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("ssh"), reason="needs ssh: .ci/testbed installs it")
 def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_path):
     inventory = tmp_path / "inventories" / "mine"

@@ -52,6 +52,7 @@ def unmount_below(spec: Spec) -> None:
     loops.detach(loops.known_by(noted(spec)["below"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("filesystem", first_of("xfs", "ext4"))
 def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> None:
     large["filesystem"] = filesystem
@@ -162,6 +163,7 @@ def measured(spec: Spec, steps: list[Step], *cells: dict) -> list[dict]:
     return [json.loads(next(outbox.rglob(f"{cell['name']}.1.json")).read_text()) for cell in cells]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("filesystem", first_of("xfs", "ext4"))
 def test_cells_are_measured_on_blocks_that_are_there_and_give_them_back(large: Spec, filesystem: str) -> None:
     large |= {"filesystem": filesystem, "size_gib": 4}

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from records import comparisons
 
 from fsage import dataset
-from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples, summarise
 from fsage.analysis.words import Finding

@@ -194,6 +194,7 @@ def of(run: str) -> dict[str, Any]:
     return {"holder": holder, "gone": ["first"]}
 
 
+@pytest.mark.long
 def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,7 @@ def doing(spec: dict[str, Any]) -> str:
     return json.loads(Path(spec["home"], spec["name"], "doing.json").read_text())["doing"]
 
 
+@pytest.mark.long
 def test_looks_go_on_over_cells_and_what_is_usual_stays(guest: dict[str, Any]) -> None:
     """Each cell is so short that one look is taken beside it: the third in a row stops the third cell."""
     request = asked(cells("one", "two", "three", "four")) | of("first")
@@ -261,6 +263,7 @@ def test_looks_go_on_over_cells_and_what_is_usual_stays(guest: dict[str, Any]) -
         assert observed(spec, run)[0]["probe"]["usual_ms"]["read"] == usual, "once for each run"
 
 
+@pytest.mark.long
 def test_a_tenth_of_the_looks_may_be_slow(guest: dict[str, Any]) -> None:
     """As a tenth of the quiet ones were: the third of twenty stops, though never two follow each other."""
     request = asked(cells("one", argv=("sleep", "60")))
@@ -270,6 +273,7 @@ def test_a_tenth_of_the_looks_may_be_slow(guest: dict[str, Any]) -> None:
     assert [look["read"] for look in observed(guest, "one")[0]["probe"]["taken"]] == [11, 5, 5, 11, 5, 5, 11]
 
 
+@pytest.mark.long
 def test_a_fill_waits_and_that_is_on_record(guest: dict[str, Any]) -> None:
     spec = {**guest, "stop_if": {**guest["stop_if"], "then": "wait"}}
     request = asked(cells("one", "two")) | of("first")

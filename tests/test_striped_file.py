@@ -36,6 +36,7 @@ def cell(claimed: dict, steps: list[dict], **more: object) -> dict:
     return {"name": "one", "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_file_is_written_and_read_in_its_layout(osts):
     steps = [replace(step("IOR.6"), eviction_file=2)]

@@ -206,6 +206,7 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
     assert "read: moved 67108864 bytes, the layout's file has 201326592" in (judged(5.0, 5.0).why or "")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict, site: Site) -> None:
     place = f"{segments['directory']}/measured/segment1"

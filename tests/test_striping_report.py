@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 import recorded
 from records import CONFIG
 
@@ -57,6 +58,7 @@ def data_of(plan, records):
     return Data(summarise(frame), list(plan.states), pd.DataFrame(), [], frame)
 
 
+@pytest.mark.long
 def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
     plan, cells = planned("striping_scaling", tmp_path)
     assert {cell.params["nodes"] for _, cell in cells} == {16, 32, 64, 128, 256, 512}
@@ -81,6 +83,7 @@ def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
     assert scaling(data_of(plan, alone)) is None
 
 
+@pytest.mark.long
 def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
     plan, cells = planned("striping", tmp_path, "server_cache: kept", "server_cache: [kept, none]")
     records = []

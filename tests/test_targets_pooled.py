@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from records import TARGET, make_records
+from records import TARGET, comparisons, make_records
 from simulated import stays_below
 
 from fsage import dataset, report
-from fsage.analysis.comparisons import comparisons
 from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
 from fsage.report.targets import compared, effects, interaction_p, pooled
@@ -108,6 +107,7 @@ def test_one_target_and_bound_ones_stay_as_they_are(study, tmp_path):
     pd.testing.assert_frame_equal(pooled(two, bound), two)
 
 
+@pytest.mark.long
 def test_the_report_shows_each_target(study, tmp_path):
     study = study.model_copy(update={"targets": "share"})
     frame = pooled(taken(study, tmp_path / "records", dict.fromkeys(FACTORS, ALL)), study, ALL)

@@ -192,6 +192,7 @@ def test_laying_that_is_killed_is_resumed_by_the_same_command(alike, tmp_path, s
     assert not list(below.point_of(target.home).glob("*.part"))
 
 
+@pytest.mark.long
 def test_a_machine_without_the_memory_is_told_both_numbers(alike, monkeypatch) -> None:
     claimed(alike.spec)
     monkeypatch.setattr("fsage.studies.replica.host.available_memory_bytes", lambda: MIB // 4)
@@ -218,6 +219,7 @@ def test_what_a_control_group_leaves_is_all_the_memory_there_is() -> None:
         group.rmdir()
 
 
+@pytest.mark.long
 def test_a_file_without_reflink_is_copied_with_its_holes(tmp_path) -> None:
     source, to = tmp_path / "source", tmp_path / "to"
     for path in (source, to):

@@ -117,6 +117,7 @@ def test_the_helper_has_limits_of_its_own_and_is_not_stopped_halfway() -> None:
     assert tuned.stderr == "tuned\n" and tuned.returncode < 0, "all values are set; then it ends, without a traceback"
 
 
+@pytest.mark.long
 @pytest.mark.root
 @needs_sudo
 def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) -> None:

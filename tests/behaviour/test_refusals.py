@@ -87,6 +87,7 @@ def test_a_capacity_that_cannot_be_reached(claimed: Project) -> None:
     assert not claimed.record_files()
 
 
+@pytest.mark.long
 def test_a_refused_claim_keeps_the_copy_of_the_claim_before_it(claimed: Project) -> None:
     copy = claimed.root / f"results/targets/{claimed.spec['name']}.json"
     before, declared = copy.read_bytes(), claimed.spec["filesystem"]

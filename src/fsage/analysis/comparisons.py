@@ -83,9 +83,8 @@ class Compares(Protocol):
         """The pairs."""
 
 
-def comparisons(frame: pd.DataFrame, study: Compares) -> list[Comparison]:
-    """Each pair (label, state, against) of `study.headline` in each measure, at the largest transfer."""
-    rows = at_largest_transfer(frame)
+def comparisons(rows: pd.DataFrame, study: Compares) -> list[Comparison]:
+    """Each pair (label, state, against) of `study.headline` in each measure. `rows`: of `at_largest_transfer`."""
     labels = params_labels(rows)
     sets = parameters(rows)
     declared = []
@@ -118,10 +117,9 @@ def stamp(frame: pd.DataFrame) -> str:
     return " · ".join(words)
 
 
-def at_largest_transfer(frame: pd.DataFrame) -> pd.DataFrame:
-    """Valid planned samples under the usual conditions at the largest transfer size, where there is one."""
-    rows = labelled(samples(frame))
-    rows = rows[rows["main"]]
+def at_largest_transfer(labelled_rows: pd.DataFrame) -> pd.DataFrame:
+    """Of labelled samples those under the usual conditions at the largest transfer size, where there is one."""
+    rows = labelled_rows[labelled_rows["main"]]
     if rows["transfer_size_bytes"].notna().any():
         rows = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
     return rows

@@ -49,7 +49,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
       file size, with the same parameters under the same conditions, if there; `to_clean`: the Ratio to it;
       `p_exploratory`: of the difference, adjusted over all rows (false-discovery control), or none and `p_why`
     """
-    table = medians(frame, measures(samples(frame)))
+    taken = samples(frame)
+    table = medians(labelled(taken), measures(taken))
     table["trend_p"] = _floats(statistics.adjust_exploratory([None if pd.isna(p) else p for p in table["trend_p"]]))
     clean = _clean(table)
     tests = []
@@ -100,14 +101,14 @@ def plotted(shown: statistics.Ratio | list[float]) -> dict[str, Any]:
     }
 
 
-def medians(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """A row for each group and each column of `names`, as in `summarise`, compared with nothing."""
-    groups = labelled(samples(frame)).groupby([*AXES, "setting", "part"], sort=False, dropna=False)
-    carried = [name for name in frame.columns if name.startswith(CARRIED)]
-    rows = []
+def medians(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """A row for each group of labelled samples and each column of `names`, as in `summarise`, compared with nothing."""
+    groups = rows.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
+    carried = [name for name in rows.columns if name.startswith(CARRIED)]
+    found = []
     for _, group in groups:
-        rows += _rows(group, names, carried)
-    return pd.DataFrame(rows, columns=[*COLUMNS, *carried]).astype({"main": "bool"})  # an empty table knows no types
+        found += _rows(group, names, carried)
+    return pd.DataFrame(found, columns=[*COLUMNS, *carried]).astype({"main": "bool"})  # an empty table knows no types
 
 
 def _rows(group: pd.DataFrame, names: list[str], carried: list[str]) -> list[dict[str, object]]:

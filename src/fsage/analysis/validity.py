@@ -34,7 +34,7 @@ def drifts(frame: pd.DataFrame) -> Drifts:
     The cells of a state are measured in an order drawn at random, so that under no drift every order of these is as
     likely as any other: the trend test is exact, however much the groups differ. Under false-discovery control.
     """
-    valid_rows = samples(frame)
+    valid_rows = in_groups(samples(frame))
     tested = []
     for measure in measures(valid_rows):
         rows = over_group(valid_rows[valid_rows[measure].notna()], measure, pd.Series.mean)
@@ -53,15 +53,16 @@ def drifts(frame: pd.DataFrame) -> Drifts:
     return Drifts(len(tested), found)
 
 
+def in_groups(taken: pd.DataFrame) -> pd.DataFrame:
+    """Samples with what `over_group` tells groups by: the layout, and the conditions as `setting`."""
+    return taken.assign(setting=labelled(taken)["setting"], layout_digest=taken["layout_digest"].fillna("unknown"))
+
+
 def over_group(taken: pd.DataFrame, measure: str, centre: Callable[[pd.Series], float]) -> pd.DataFrame:
-    """Those with a group, of like layout and conditions: `y` is over the centre of its `size` planned samples."""
-    by_layout = taken.assign(layout_digest=taken["layout_digest"].fillna("unknown"))
-    by_layout = by_layout.assign(setting=labelled(taken)["setting"])
+    """Those of `in_groups` with a group: `y` is over the centre of its `size` planned samples."""
     keys = [*AXES, "setting", "layout_digest"]
-    centres = (
-        by_layout[by_layout["kind"] == "planned"].groupby(keys, dropna=False)[measure].agg(centre=centre, size="size")
-    )
-    merged = by_layout.merge(centres, how="left", left_on=keys, right_index=True)
+    centres = taken[taken["kind"] == "planned"].groupby(keys, dropna=False)[measure].agg(centre=centre, size="size")
+    merged = taken.merge(centres, how="left", left_on=keys, right_index=True)
     return merged.assign(y=merged[measure] / merged["centre"]).dropna(subset="y")
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 import pandas as pd
 
 from fsage.analysis.groups import Measure, measures, samples
-from fsage.analysis.validity import drifts, over_group
+from fsage.analysis.validity import drifts, in_groups, over_group
 from fsage.analysis.words import paragraph
 from fsage.base.sizes import counted, duration
 from fsage.figures import Axis, Cloud, RunChart
@@ -116,7 +116,7 @@ def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
     """Every sample over the median of the planned ones in its group; nothing where no sentinel was taken."""
     taken = frame[(frame["status"] == "valid") & frame["kind"].isin(["planned", "sentinel"])]
     taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
-    taken = taken.assign(x=range(1, len(taken) + 1))
+    taken = in_groups(taken.assign(x=range(1, len(taken) + 1)))
     figures = []
     words = []
     for measure in measures(taken):

@@ -14,7 +14,7 @@ from statistics import median
 import pandas as pd
 
 from fsage.analysis import validity
-from fsage.analysis.comparisons import at_largest_transfer, of_state
+from fsage.analysis.comparisons import of_state
 from fsage.analysis.conditions import few
 from fsage.analysis.groups import samples
 from fsage.base.sizes import counted, round_size
@@ -248,9 +248,8 @@ PHASES = ("write", "read")
 HEADS = ["measure", "ms a jump", "at 95%", "charged", "r\u00b2", "files", "unexplained, %"]
 
 
-def charges(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
+def charges(rows: pd.DataFrame, states: Sequence[str]) -> Section | None:
     """None where no file system tells where files lie. `states`: those that the study compares; none: all."""
-    rows = at_largest_transfer(frame)
     figures = [figure for figure in (extents(rows, states), over_jumps(rows)) if figure]
     if not figures:
         return None

@@ -192,8 +192,10 @@ def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], mor
         targets.section(data.frame, study),
         *(section(data) for section in view_of(data.frame).sections),
         *more,
-        layout.charges(data.frame, headline),
-        requests.latencies(data.frame, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]),
+        layout.charges(data.at_largest_transfer, headline),
+        requests.latencies(
+            data.labelled, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]
+        ),
         layout.section(seen, data.planned, headline, data.frame),
         requests.traced(traced),
         caveats.drift_section(data.frame),

@@ -53,15 +53,19 @@ class Data:
         return groups.samples(self.frame)
 
     @cached_property
+    def labelled(self) -> pd.DataFrame:
+        """The samples with what keeps them apart (fsage.analysis.conditions)."""
+        return conditions.labelled(self.samples)
+
+    @cached_property
     def usual(self) -> pd.DataFrame:
         """The samples under the usual conditions, their states named without seeds."""
-        rows = conditions.labelled(self.samples)
-        return rows[rows["main"]]
+        return self.labelled[self.labelled["main"]]
 
     @cached_property
     def at_largest_transfer(self) -> pd.DataFrame:
         """The usual samples at the largest transfer size, where there is one."""
-        return at_largest_transfer(self.frame)
+        return at_largest_transfer(self.labelled)
 
     @cached_property
     def measures(self) -> list[str]:
@@ -70,12 +74,12 @@ class Data:
 
     def medians(self, names: list[str]) -> pd.DataFrame:
         """As `table`, a row for each group and each column of `names`, compared with nothing."""
-        return groups.medians(self.frame, names)
+        return groups.medians(self.labelled, names)
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The headline's pairs in each measure, at the largest transfer: one family of tests."""
-        return comparisons(self.frame, self)
+        return comparisons(self.at_largest_transfer, self)
 
     @property
     def cards(self) -> list[Card]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -17,6 +18,11 @@ from fsage.dataset import unpacked
 
 def template(name: str) -> jinja2.Template:
     """A template of this package, by its file name."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fsage.report", "templates"),
         autoescape=True,
@@ -26,7 +32,7 @@ def template(name: str) -> jinja2.Template:
     )
     environment.filters.update(number=_number, percent=_percent, mib=_mib, size=round_size, ratio=_ratio, code=_code)
     environment.filters["counted"] = counted
-    return environment.get_template(name)
+    return environment
 
 
 def _number(value: object, digits: int = 1) -> str:

@@ -27,13 +27,13 @@ PERCENTILES = {"p50": "p50", "p99": "p99", "p99_9": "p99.9"}
 MOST_STATES = 6
 
 
-def latencies(frame: pd.DataFrame, states: Sequence[str]) -> Section | None:
+def latencies(samples: pd.DataFrame, states: Sequence[str]) -> Section | None:
     """A table of the states that are compared, a figure a phase at the smallest transfer; None where no tool gives any.
 
-    `states`: those of the study's comparisons, in planned order; where there are none, all.
+    `samples`: labelled. `states`: those of the study's comparisons, in planned order; where there are none, all.
     """
-    names = [name for name in frame.columns if "_latency_p" in name and frame[name].notna().any()]
-    rows = medians(frame, names) if names else pd.DataFrame()
+    names = [name for name in samples.columns if "_latency_p" in name and samples[name].notna().any()]
+    rows = medians(samples, names) if names else pd.DataFrame()
     if not len(rows):
         return None
     rows = rows[rows["main"]].assign(

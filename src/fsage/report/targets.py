@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.analysis.conditions import values
+from fsage.analysis.conditions import labelled, values
 from fsage.analysis.groups import Measure, measures, samples
 from fsage.base import Json
 from fsage.figures import Axis, Level, Lines, lines, placed
@@ -101,7 +101,9 @@ def effects(frame: pd.DataFrame) -> list[Effect]:
 def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     """The study's primary comparisons target by target, from `frame` as it was measured."""
     frame = as_measured(frame)
-    of_target = [(str(name), at_largest_transfer(part)) for name, part in frame.groupby("target", sort=True)]
+    of_target = [
+        (str(name), at_largest_transfer(labelled(samples(part)))) for name, part in frame.groupby("target", sort=True)
+    ]
     tested = []
     ps = []
     for pair in study.headline:

@@ -238,7 +238,10 @@ def _mirror() -> str:
     return found[0]
 
 
-@cache
+_why_not: dict[tuple[Kernel, str], str | None] = {}
+"""What was tried in this process: why a kernel cannot serve targets of a file system."""
+
+
 def attempt(kernel: Kernel, names: tuple[str, ...] = ()) -> tuple[str, dict[str, str | None]]:
     """Boot a kernel, and have it make, mount and read file systems, or all: its release, and why not by file system.
 
@@ -252,19 +255,19 @@ def attempt(kernel: Kernel, names: tuple[str, ...] = ()) -> tuple[str, dict[str,
     if ended.why:
         raise Failure(ended.why)
     reasons = {name: answer.get("error", answer.get("why_not")) for name, answer in zip(names, ended.answers)}
+    for name, why in reasons.items():
+        _why_not[kernel, name] = f"kernel {kernel.name}: {name}: {why}" if why else None
     return ended.answers[0]["kernel"], reasons
 
 
 def why_not(kernel: Kernel, filesystem: str) -> str | None:
     """Why a kernel cannot serve a target of this file system; None where it can. Tried once a process."""
-    try:
-        _, reasons = attempt(kernel, (filesystem,))
-    except (Refusal, Failure) as why:
-        return str(why)
-    why_none = reasons[filesystem]
-    if why_none:
-        return f"kernel {kernel.name}: {filesystem}: {why_none}"
-    return None
+    if (kernel, filesystem) not in _why_not:
+        try:
+            attempt(kernel, (filesystem,))
+        except (Refusal, Failure) as why:
+            _why_not[kernel, filesystem] = str(why)
+    return _why_not[kernel, filesystem]
 
 
 def module_places(program: Path, release: str) -> list[Path]:
