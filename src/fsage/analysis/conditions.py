@@ -76,6 +76,9 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(part=part, condition=both, main=main)
 
 
+UNIT_COLUMNS = ("structure", "target", "layout_digest", "place")
+
+
 def unit_of(group: pd.DataFrame) -> str:
     """What the samples of a labelled group are repeated over; builds of one digest are one layout."""
     if group["structure"].notna().any() and group["structure"].nunique() > 1:
@@ -97,7 +100,8 @@ def units(group: pd.DataFrame, measure: str) -> Units:
 
     A layout's value is its bytes over the time of its places.
     """
-    taken = group[group[measure].notna()]
+    known = group[measure].notna()
+    taken = group if known.all() else group[known]
     kind = unit_of(taken)
     if kind == SAMPLE:
         return Units(SAMPLE, dict(enumerate(taken[measure].tolist())))

@@ -33,19 +33,20 @@ def latencies(samples: pd.DataFrame, states: Sequence[str]) -> Section | None:
     `samples`: labelled. `states`: those of the study's comparisons, in planned order; where there are none, all.
     """
     names = [name for name in samples.columns if "_latency_p" in name and samples[name].notna().any()]
-    rows = medians(samples, names) if names else pd.DataFrame()
-    if not len(rows):
+    if not names:
         return None
-    rows = rows[rows["main"]].assign(
+    usual = samples[samples["main"] & samples[names].notna().any(axis="columns")]
+    short = usual["state"].str.partition("@")[0]
+    taken = {*usual["state"], *short}
+    shown = list(filter(taken.__contains__, dict.fromkeys(states or usual["state"])))[:MOST_STATES]
+    rows = medians(usual[usual["state"].isin(shown) | short.isin(shown)], names)
+    if rows.empty:
+        return None
+    rows = rows.assign(
         phase=rows["measure"].str.partition("_latency_")[0],
         percentile=rows["measure"].str.partition("_latency_")[2].str.removesuffix("_ms"),
         short=rows["state"].str.partition("@")[0],
     )
-    taken = {*rows["state"], *rows["short"]}
-    shown = list(filter(taken.__contains__, dict.fromkeys(states or rows["state"])))[:MOST_STATES]
-    rows = rows[rows["state"].isin(shown) | rows["short"].isin(shown)]
-    if rows.empty:
-        return None
     phases = list(dict.fromkeys(rows["phase"]))
     smallest = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].min()]
     figures = []
