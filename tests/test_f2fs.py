@@ -22,8 +22,8 @@ from fsage.studies.f2fs import workloads as file_requests
 from fsage.studies.iocontrol.model import ContendedFiles
 from fsage.studies.kernels import images
 from fsage.studies.kernels.host import uml
+from fsage.studies.kernels.model import boot, programs
 from fsage.studies.kernels.model import images as kept
-from fsage.studies.kernels.model import programs
 
 needs_f2fs = pytest.mark.skipif(
     not KERNELS or not shutil.which("mkfs.f2fs"),
@@ -52,7 +52,8 @@ def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pyte
     kept.mkfs.cache_clear()
     monkeypatch.setattr(kept, "mkfs", lambda name: "mkfs.f2fs 1.15.0")
     monkeypatch.setattr(programs, "some", lambda name: programs.Kernel("5.4", Path("/linux")))
-    monkeypatch.setattr(programs, "attempt", lambda *of: ("5.4", {"f2fs": "the kernel does not know it"}))
+    ended = boot.Ended([{"kernel": "5.4", "why_not": "the kernel does not know it"}], None, "")
+    monkeypatch.setattr(programs, "boot", lambda *of: ended)
     assert uml.Uml.lacking(spec).missing == ["kernel 5.4: f2fs: the kernel does not know it"]
 
 

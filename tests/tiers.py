@@ -78,3 +78,4 @@ def pytest_collection_finish() -> None:
     """What was loaded stays: no collection of garbage looks at it again (statsmodels has one at each call)."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 20)  # tests make many objects, and few cycles

@@ -118,7 +118,7 @@ def stamp(frame: pd.DataFrame) -> str:
 
 
 def at_largest_transfer(labelled_rows: pd.DataFrame) -> pd.DataFrame:
-    """Of labelled samples those under the usual conditions at the largest transfer size, where there is one."""
+    """The labelled samples under the usual conditions at the largest transfer size, where there is one."""
     rows = labelled_rows[labelled_rows["main"]]
     if rows["transfer_size_bytes"].notna().any():
         rows = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].max()]
