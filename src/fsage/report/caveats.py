@@ -7,16 +7,17 @@ anything changed while it was measured, within a state and from state to state, 
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import pandas as pd
 
 from fsage.analysis.groups import Measure, measures, samples
 from fsage.analysis.validity import drifts, in_groups, over_group
-from fsage.analysis.words import paragraph
+from fsage.analysis.words import sentences
 from fsage.base.sizes import counted, duration
 from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.parts import Section
-from fsage.statistics import ALPHA, median_interval, trend
+from fsage.statistics import ALPHA, Interval, Trend, median_interval, trend
 
 FIRST = 3
 """Reasons on the first screen."""
@@ -102,100 +103,81 @@ REFERENCE = "read_bw_mib_s"
 TRENDS_SHOWN = 3
 
 
+class Reads(NamedTuple):
+    """The reads of one fixed range of the device: each over the median of all, and what came of them state by state."""
+
+    points: pd.DataFrame
+    states: int
+    after: float
+    interval: Interval | None
+    trend: Trend
+
+
 def drift_section(frame: pd.DataFrame) -> Section | None:
     """Samples and sentinels over their group, trends within states, and the reference reads between them."""
-    drawn = [_sentinels(frame), _trends(frame), _reference_reads(frame)]
-    sentences = [words for words, _ in drawn if words]
-    figures = [figure for _, figures in drawn for figure in figures]
-    if sentences:
-        return Section("Drift", " ".join(sentences), [*figures])
+    sentinels = _sentinels(frame)
+    reads = _reference_reads(frame)
+    clauses = sentences(
+        "drift",
+        sentinels={name: points.loc[points["kind"] == "sentinel", "y"] for name, points in sentinels.items()},
+        samples=len(samples(frame)),
+        drifts=drifts(frame),
+        shown=TRENDS_SHOWN,
+        reads=reads,
+        alpha=ALPHA,
+    )
+    figures = [_run_chart(f"Drift of {name}s", points, OF_SAMPLES) for name, points in sentinels.items()]
+    if reads:
+        figures.append(_run_chart("Reference reads of a fixed range", reads.points, OF_READS))
+    if clauses:
+        return Section("Drift", " ".join(clauses), [*figures])
     return None
 
 
-def _sentinels(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
-    """Every sample over the median of the planned ones in its group; nothing where no sentinel was taken."""
+def _sentinels(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Every sample over the median of the planned ones in its group, by measure; none without any sentinel."""
     taken = frame[(frame["status"] == "valid") & frame["kind"].isin(["planned", "sentinel"])]
     taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
     taken = in_groups(taken.assign(x=range(1, len(taken) + 1)))
-    figures = []
-    words = []
+    found = {}
     for measure in measures(taken):
-        measured = over_group(taken[taken[measure].notna()], measure, pd.Series.median)
-        apart = measured.loc[measured["kind"] == "sentinel", "y"]
-        if apart.empty:
-            continue
-        name = Measure.of(measure).name
-        words.append(
-            f"{name.capitalize()}s: {len(apart)} sentinels, median {apart.median():.3f}x of their group, "
-            f"from {apart.min():.3f}x to {apart.max():.3f}x."
-        )
-        figures.append(
-            RunChart(
-                f"Drift of {name}s",
-                _clouds(measured, ("planned", "sentinel")),
-                Axis("measurement, in the order of time"),
-                Axis("sample over its group's median"),
-            )
-        )
-    text = "Sentinels are one cell measured again and again within a state; they enter no other figure or table."
-    return (" ".join([text, *words]) if words else ""), figures
+        points = over_group(taken[taken[measure].notna()], measure, pd.Series.median)
+        if (points["kind"] == "sentinel").any():
+            found[Measure.of(measure).name] = points
+    return found
 
 
-def _trends(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
-    tested = drifts(frame)
-    drifting = tested.found
-    if not tested.tests:
-        return ("" if samples(frame).empty else "Too few samples in each state for a trend test."), []
-    text = f"Within states, {len(drifting)} of {tested.tests} trend tests (Kendall, over time) find a drift, under "
-    text += "false-discovery control."
-    if len(drifting) > TRENDS_SHOWN:
-        more = [f"{len(drifting) - TRENDS_SHOWN} more"]
-    else:
-        more = []
-    return f"{text} {paragraph([*drifting[:TRENDS_SHOWN], *more])}".strip(), []
-
-
-def _reference_reads(frame: pd.DataFrame) -> tuple[str, list[RunChart]]:
-    """The reads of one fixed range of the device, first and last in each state: what the layout cannot change."""
+def _reference_reads(frame: pd.DataFrame) -> Reads | None:
+    """Those first and last in each state, which the layout cannot change; None where there are none."""
     taken = frame[(frame["status"] == "valid") & (frame["kind"] == "reference") & frame[REFERENCE].notna()]
     taken = taken.sort_values(["began", "state", "order_in_state"], kind="stable")
     if taken.empty:
-        return "", []
+        return None
     points = taken.assign(x=range(1, len(taken) + 1), y=taken[REFERENCE] / taken[REFERENCE].median())
     points["kind"] = points["cell"].str.replace("_", " ")
     pairs = taken.pivot_table(index="state", columns="cell", values=REFERENCE, sort=False, aggfunc="last")
     pairs = pairs.reindex(columns=["reference_before", "reference_after"]).dropna()
-    ratios = (pairs["reference_after"] / pairs["reference_before"]).tolist()
-    words = [
-        f"Between states: one fixed range of the device was read before and after {len(pairs)} states, "
-        f"from {points['y'].min():.3f}x to {points['y'].max():.3f}x of the median of these {len(points)} reads."
-    ]
-    if ratios:
-        bounds = median_interval(ratios)
-        if bounds:
-            interval = f" ({bounds.low:.3f}-{bounds.high:.3f}, {bounds.level:.1%})"
-        else:
-            interval = " (too few for an interval)"
-        words.append(f"After a state they reach {pd.Series(ratios).median():.3f}x of before{interval}.")
-    result = trend(points["y"].tolist())
-    if result.p is None:
-        words.append(f"Over the study: {result.why}.")
-    else:
-        if result.p > ALPHA:
-            way = "no drift"
-        else:
-            way = "a rise" if (result.tau or 0) > 0 else "a fall"
-        words.append(f"Over the study: {way} (Kendall's tau {result.tau:+.2f}, p={result.p:.2g}).")
-    figure = RunChart(
-        "Reference reads of a fixed range",
-        _clouds(points, ("reference before", "reference after")),
-        Axis("reference read, in the order of time"),
-        Axis("rate over the median of all"),
-    )
-    return " ".join(words), [figure]
+    ratios = pairs["reference_after"] / pairs["reference_before"]
+    interval = median_interval(ratios.tolist()) if len(ratios) else None
+    return Reads(points, len(pairs), ratios.median(), interval, trend(points["y"].tolist()))
 
 
-def _clouds(points: pd.DataFrame, kinds: tuple[str, ...]) -> tuple[Cloud, ...]:
-    """Those of `kinds` that there are."""
-    of_kind = [(kind, points[points["kind"] == kind]) for kind in kinds]
-    return tuple(Cloud(kind, tuple(part["x"]), tuple(part["y"])) for kind, part in of_kind if len(part))
+class Called(NamedTuple):
+    """What a run chart is of: the kinds of its points, and its axes in words."""
+
+    kinds: tuple[str, ...]
+    x: str
+    y: str
+
+
+OF_SAMPLES = Called(("planned", "sentinel"), "measurement, in the order of time", "sample over its group's median")
+OF_READS = Called(
+    ("reference before", "reference after"), "reference read, in the order of time", "rate over the median of all"
+)
+
+
+def _run_chart(title: str, points: pd.DataFrame, called: Called) -> RunChart:
+    """The points of the kinds that there are, in the order of time."""
+    of_kind = [(kind, points[points["kind"] == kind]) for kind in called.kinds]
+    clouds = [Cloud(kind, tuple(part["x"]), tuple(part["y"])) for kind, part in of_kind if len(part)]
+    return RunChart(title, tuple(clouds), Axis(called.x), Axis(called.y))
