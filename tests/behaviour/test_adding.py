@@ -22,7 +22,7 @@ STUDY = {
     "name": "cut",
     "title": "A study of nothing but what was added",
     "question": "Does it run?",
-    "states": {"recipe": "cut", "percent": 40, "file_size": "8M", "kept": [50], "seed": 1},
+    "states": {"recipe": "cut", "percent": 40, "file_size": "8M", "kept": [75, 50], "seed": 1},
     "cells": {"workload": "stream", "transfer_size": "1M"},
 }
 
@@ -49,12 +49,12 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
         path.parent.name: yaml.safe_load(path.read_text())
         for path in (project.root / "results/records").glob("*/cut/*/*.json")
     }
-    assert records.keys() == {"100", "50"}
+    assert records.keys() == {"100", "75", "50"}
     for name, record in records.items():
         assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
         assert all(min(phase["switches"].values()) > 0 for phase in record["phases"])
         assert record["conditions"]["filesystem"] == "ext2" and record["conditions"]["tools"]["dd"]
-        assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][: 1 + (name == "50")]
+        assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][: 1 + (name != "100")]
     page = next((project.root / "results").rglob("*.html")).read_text()
     assert "Writing beside cut files" in page and "kept of each file, %" in page
     assert "Every file was cut to 50% at least" in page
