@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from fsage.base.sizes import counted, format_size, ratio_text, round_size
+from fsage.base.sizes import counted, duration, format_size, ratio_text, round_size
 from fsage.model import plugins
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
 
@@ -144,7 +144,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     templates.filters.update(times=_times, percent=_percent, joined=joined, counted=counted)
-    templates.filters.update(size=round_size, exact_size=format_size)
+    templates.filters.update(size=round_size, exact_size=format_size, duration=duration)
     templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
     return templates
 

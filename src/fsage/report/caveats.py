@@ -14,7 +14,7 @@ import pandas as pd
 from fsage.analysis.groups import Measure, measures, samples
 from fsage.analysis.validity import drifts, in_groups, over_group
 from fsage.analysis.words import sentences
-from fsage.base.sizes import counted, duration
+from fsage.base.sizes import counted
 from fsage.figures import Axis, Cloud, RunChart
 from fsage.report.parts import Section
 from fsage.statistics import ALPHA, Interval, Trend, median_interval, trend
@@ -23,13 +23,20 @@ FIRST = 3
 """Reasons on the first screen."""
 
 
-def absent_sentences(frame: pd.DataFrame) -> list[str]:
-    """Sentences for the first screen, a reason each; none where nothing is absent."""
-    by_reason: dict[str, list[str]] = {}
+def doubts(frame: pd.DataFrame) -> list[str]:
+    """Sentences for the first screen: samples with signs of trouble, waits for others, and what is absent."""
+    valid = frame[frame["status"] == "valid"]
+    absent: dict[str, list[str]] = {}
     for what, why, _ in _rows(frame):
-        by_reason.setdefault(why, []).append(what)
-    shown = [f"Not had or known: {', '.join(whats)}: {why.removesuffix('.')}." for why, whats in by_reason.items()]
-    return shown[:FIRST] + ([f"{len(shown) - FIRST} more reasons are below."] if len(shown) > FIRST else [])
+        absent.setdefault(" ".join(why.split()).removesuffix("."), []).append(what)
+    return sentences(
+        "doubts",
+        valid=len(valid),
+        warned=valid.dropna(subset="warnings").to_dict("records"),
+        waited=frame[frame["waits"].fillna(0) > 0].to_dict("records"),
+        absent=absent,
+        shown=FIRST,
+    )
 
 
 def absent_section(frame: pd.DataFrame) -> Section | None:
@@ -56,30 +63,6 @@ def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
 
 
 SIGNS_SHOWN = 50
-
-
-def signs_sentences(frame: pd.DataFrame) -> list[str]:
-    """A sentence for the first screen; none where no sample has a warning."""
-    warned = frame[(frame["status"] == "valid") & frame["warnings"].notna()]
-    if warned.empty:
-        return []
-    first = warned.iloc[0]
-    return [
-        f"{len(warned)} of {int((frame['status'] == 'valid').sum())} valid samples have signs of trouble, the first "
-        f"{first['state']} {first['cell']}: {first['warnings'].removesuffix('.')}."
-    ]
-
-
-def waits(frame: pd.DataFrame) -> list[str]:
-    """A sentence on how often and how long the run waited for others; none where it never did."""
-    waited = frame[frame["waits"].fillna(0) > 0]
-    if waited.empty:
-        return []
-    first = waited.iloc[0]
-    return [
-        f"The run waited {int(waited['waits'].sum())} times, {duration(waited['wait_seconds'].sum())} in all, because "
-        f"others suffered (stop_if): the first time before {first['state']} {first['cell']}."
-    ]
 
 
 def signs_section(frame: pd.DataFrame) -> Section | None:

@@ -164,13 +164,8 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 def _gaps(frame: pd.DataFrame) -> list[str]:
     """What keeps samples out of the answer: cells that failed, and conditions that are not alike."""
     valid_rows = samples(frame)
-    doubts = [
-        *validity.failures(frame),
-        *caveats.signs_sentences(frame),
-        *caveats.waits(frame),
-        *caveats.absent_sentences(frame),
-    ]
-    return [*doubts, *(conditions(valid_rows) if len(valid_rows) else ())]
+    apart = conditions(valid_rows) if len(valid_rows) else []
+    return [*validity.failures(frame), *caveats.doubts(frame), *apart]
 
 
 def _warnings(frame: pd.DataFrame) -> list[str]:
