@@ -54,6 +54,25 @@ except KeyboardInterrupt:
         assert said == ("" if told else "fsage: stopped; what was measured is kept, and the same command resumes\n")
 
 
+def test_a_command_that_is_told_to_end_many_times_at_once_stops_all_that_it_runs() -> None:
+    """The ends of its parent and of its reader come together: it waited for its own lock, and held the target."""
+    code = """
+import signal, sys
+from fsage.host.system import commands
+signal.signal(signal.SIGTERM, commands.interrupt)
+try:
+    commands.run([["sleep", "3600"], ["sleep", "3600"]], lambda: print("runs", flush=True), 60)
+except KeyboardInterrupt:
+    print(open(f"/proc/self/task/{commands.os.getpid()}/children").read().split())
+"""
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == "runs\n"
+            while process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            assert process.stdout.read().split("\n")[-2] == "[]"
+
+
 def test_each_has_its_own_output_and_the_time_of_each_line() -> None:
     ran = commands.run(
         [[sys.executable, "-c", SAYS.format(wait, code)] for wait, code in ((0.2, 0), (2, 3))], nothing, 60

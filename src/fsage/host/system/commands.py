@@ -14,7 +14,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,23 +25,34 @@ from typing import IO
 from fsage.base import Call, Failure, Json, in_words
 from fsage.base.shell import stop
 
-_interrupted = threading.Event()
-
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 60.0
 """So long a command, or what it left, may take to end after it was killed."""
 CHUNK_BYTES = 1 << 16
 
 
+class _Interrupted:
+    """When a signal came that ends this process, monotonic. No lock: a second signal would wait for it for ever."""
+
+    at: float | None = None
+
+
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """The handler of a signal that ends this process: whatever runs is stopped, in all threads."""
-    _interrupted.set()
-    signal.default_int_handler(number, frame)
+    """The handler of a signal that ends this process: whatever runs is stopped, in all threads.
+
+    A second one does not disturb that, because the ends of the parent and of who reads our answer come together. After
+    PATIENCE_S it ends the process.
+    """
+    if _Interrupted.at is None:
+        _Interrupted.at = time.monotonic()
+        signal.default_int_handler(number, frame)
+    elif time.monotonic() > _Interrupted.at + PATIENCE_S:
+        os._exit(2)
 
 
 def check_interrupted() -> None:
     """Raise Failure where this process was told to end: a thread gets no KeyboardInterrupt, so it asks."""
-    if _interrupted.is_set():
+    if _Interrupted.at is not None:
         raise Failure("it was interrupted")
 
 
