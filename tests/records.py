@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 from fsage import dataset, report
 from fsage.analysis import comparisons as of_rows
-from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import samples
+from fsage.analysis.groups import labelled_samples
 from fsage.figures.style import Panel
 from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.freespace import ONCE, Buckets, FreeSpace
@@ -181,7 +180,7 @@ def contents(study, records, tmp_path, evidence=None, **more):
 
 def comparisons(frame, study):
     """What a study compares, of a table of its records."""
-    return of_rows.comparisons(of_rows.at_largest_transfer(labelled(samples(frame))), study)
+    return of_rows.comparisons(of_rows.at_largest_transfer(labelled_samples(frame)), study)
 
 
 def title_alone(figure):

@@ -57,13 +57,13 @@ except KeyboardInterrupt:
 def test_a_command_that_is_told_to_end_many_times_at_once_stops_all_that_it_runs() -> None:
     """The ends of its parent and of its reader come together: it waited for its own lock, and held the target."""
     code = """
-import signal, sys
+import os, signal
 from fsage.host.system import commands
 signal.signal(signal.SIGTERM, commands.interrupt)
 try:
     commands.run([["sleep", "3600"], ["sleep", "3600"]], lambda: print("runs", flush=True), 60)
 except KeyboardInterrupt:
-    print(open(f"/proc/self/task/{commands.os.getpid()}/children").read().split())
+    print(open(f"/proc/self/task/{os.getpid()}/children").read().split())
 """
     for _ in range(5):
         with subprocess.Popen([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE) as process:

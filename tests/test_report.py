@@ -30,8 +30,7 @@ from records import (
 )
 
 from fsage import dataset, report
-from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import samples, summarise
+from fsage.analysis.groups import labelled_samples, summarise
 from fsage.report import requests
 from fsage.report.page import draw
 from fsage.study.files import load_study
@@ -151,7 +150,7 @@ def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):
 
 @pytest.mark.long
 def test_latency_has_its_figure_where_percentiles_beside_the_median_are_known(quickstart, series1, tmp_path):
-    whole = requests.latencies(labelled(samples(series1.frame)), ["80.50", "10.00"])
+    whole = requests.latencies(labelled_samples(series1.frame), ["80.50", "10.00"])
     assert [one.title for one in whole.figures] == ["Latency of writes of 1 MiB", "Latency of reads of 1 MiB"]
     high, low = whole.figures[0].series
     assert (high.label, low.label, list(whole.figures[0].x.ticks.values())) == ("80.50", "10.00", ["p50", "p99"])
@@ -161,11 +160,11 @@ def test_latency_has_its_figure_where_percentiles_beside_the_median_are_known(qu
     assert {row[0] for row in rows} == {"80.50@264M", "10.00@264M"} and len(rows) == 14
     assert [row[3] == "\u2013" for row in rows if row[0] == "80.50@264M"] == [False, False, *[True] * 5]
     records = make_records(quickstart)  # of 64 MiB each: 6 transfers, whose median the bandwidth tells too
-    few = requests.latencies(labelled(samples(dataset.load(store(records, tmp_path / "a")))), ["80.50"])
+    few = requests.latencies(labelled_samples(dataset.load(store(records, tmp_path / "a"))), ["80.50"])
     assert few.figures == [] and len(few.table) == 2
     for record in records:
         record["metrics"] = {name: value for name, value in record["metrics"].items() if "latency" not in name}
-    assert requests.latencies(labelled(samples(dataset.load(store(records, tmp_path / "b")))), ["80.50"]) is None
+    assert requests.latencies(labelled_samples(dataset.load(store(records, tmp_path / "b"))), ["80.50"]) is None
 
 
 def test_sentinels_and_failures_enter_no_statistic(series1):

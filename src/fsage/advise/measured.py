@@ -22,8 +22,7 @@ from operator import mul
 import pandas as pd
 
 from fsage.advise.distribution import Distribution
-from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import measures, params_labels, samples
+from fsage.analysis.groups import labelled_samples, measures, params_labels
 from fsage.base import MIB, Json
 from fsage.base.sizes import parse_size
 from fsage.dataset import levels, notes, parameters, values_of
@@ -83,7 +82,7 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     Of caches cold counts, of transfers the largest, unless `at` says otherwise. Raises ValueError where there is
     nothing, where `at` or `mix` name what was not measured, or where several sets of parameters are left.
     """
-    rows = labelled(samples(records))
+    rows = labelled_samples(records)
     rows = rows[rows["main"]]
     names = [name for name in measures(rows) if name.endswith(BANDWIDTH)]
     rows = rows[rows[names].notna().any(axis=1)]

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from fsage.analysis.conditions import labelled, units
-from fsage.analysis.groups import Measure, measures, params_labels, samples
+from fsage.analysis.conditions import units
+from fsage.analysis.groups import Measure, labelled_samples, measures, params_labels
 from fsage.analysis.words import Finding
 from fsage.dataset import parameters
 from fsage.statistics import Ratio, adjust_primary, compare, exchanged, factor
@@ -137,7 +137,7 @@ ALIKE = ["state", "params", "measure"]
 
 def paired(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """A row for each cell and measure that both have in the same blocks: UNIT, ALIKE, `log` of after over before."""
-    sides = [labelled(samples(frame)) for frame in (before, after)]
+    sides = [labelled_samples(frame) for frame in (before, after)]
     keys = [*UNIT, "params", "layout_digest"]
     both = sides[0][sides[0]["main"]].merge(sides[1][sides[1]["main"]], on=keys, suffixes=("_before", "_after"))
     both = both[both["layout_digest"] != "unknown"]

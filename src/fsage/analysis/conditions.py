@@ -76,9 +76,6 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(part=part, condition=both, main=main)
 
 
-UNIT_COLUMNS = ("structure", "target", "layout_digest", "place")
-
-
 def unit_of(group: pd.DataFrame) -> str:
     """What the samples of a labelled group are repeated over; builds of one digest are one layout."""
     if group["structure"].notna().any() and group["structure"].nunique() > 1:

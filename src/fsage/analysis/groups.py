@@ -30,6 +30,11 @@ def samples(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame["status"] == "valid") & (frame["kind"] == "planned")]
 
 
+def labelled_samples(frame: pd.DataFrame) -> pd.DataFrame:
+    """The `samples` of a table with what keeps them apart (fsage.analysis.conditions.labelled)."""
+    return labelled(samples(frame))
+
+
 def measures(frame: pd.DataFrame) -> list[str]:
     """The columns that hold a rate (higher is better), in the order of the table."""
     return [name for name in metrics(frame, *RATES) if frame[name].notna().any()]

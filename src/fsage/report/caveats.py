@@ -7,6 +7,7 @@ anything changed while it was measured, within a state and from state to state, 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -109,9 +110,16 @@ def drift_section(frame: pd.DataFrame) -> Section | None:
         reads=reads,
         alpha=ALPHA,
     )
-    figures = [_run_chart(f"Drift of {name}s", points, OF_SAMPLES) for name, points in sentinels.items()]
+    figures = []
+    for name, points in sentinels.items():
+        y = "sample over its group's median"
+        kinds = ("planned", "sentinel")
+        figures.append(_run_chart(f"Drift of {name}s", points, kinds, "measurement, in the order of time", y))
     if reads:
-        figures.append(_run_chart("Reference reads of a fixed range", reads.points, OF_READS))
+        title = "Reference reads of a fixed range"
+        y = "rate over the median of all"
+        kinds = ("reference before", "reference after")
+        figures.append(_run_chart(title, reads.points, kinds, "reference read, in the order of time", y))
     if clauses:
         return Section("Drift", " ".join(clauses), [*figures])
     return None
@@ -145,22 +153,8 @@ def _reference_reads(frame: pd.DataFrame) -> Reads | None:
     return Reads(points, len(pairs), ratios.median(), interval, trend(points["y"].tolist()))
 
 
-class Called(NamedTuple):
-    """What a run chart is of: the kinds of its points, and its axes in words."""
-
-    kinds: tuple[str, ...]
-    x: str
-    y: str
-
-
-OF_SAMPLES = Called(("planned", "sentinel"), "measurement, in the order of time", "sample over its group's median")
-OF_READS = Called(
-    ("reference before", "reference after"), "reference read, in the order of time", "rate over the median of all"
-)
-
-
-def _run_chart(title: str, points: pd.DataFrame, called: Called) -> RunChart:
-    """The points of the kinds that there are, in the order of time."""
-    of_kind = [(kind, points[points["kind"] == kind]) for kind in called.kinds]
+def _run_chart(title: str, points: pd.DataFrame, kinds: Sequence[str], x: str, y: str) -> RunChart:
+    """The points of those of `kinds` that there are, in the order of time."""
+    of_kind = [(kind, points[points["kind"] == kind]) for kind in kinds]
     clouds = [Cloud(kind, tuple(part["x"]), tuple(part["y"])) for kind, part in of_kind if len(part)]
-    return RunChart(title, tuple(clouds), Axis(called.x), Axis(called.y))
+    return RunChart(title, tuple(clouds), Axis(x), Axis(y))

@@ -13,8 +13,7 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
-from fsage.analysis.conditions import labelled
-from fsage.analysis.groups import Measure, samples
+from fsage.analysis.groups import Measure, labelled_samples, samples
 from fsage.base.sizes import counted
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
@@ -41,7 +40,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
         raise CompareError(f"a history has {LEAST} to {MOST} results; given: {len(tables)}")
     whole = list(map(dataset.read, tables))
     _check_study(tables, whole)
-    frames = [at_largest_transfer(labelled(samples(table))) for table in whole]
+    frames = [at_largest_transfer(labelled_samples(table)) for table in whole]
     empty = [str(path) for path, frame in zip(tables, frames, strict=True) if frame.empty]
     if empty:
         raise CompareError(f"no valid sample in {', '.join(empty)}")

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.analysis.conditions import labelled, values
-from fsage.analysis.groups import Measure, measures, samples
+from fsage.analysis.conditions import values
+from fsage.analysis.groups import Measure, labelled_samples, measures, samples
 from fsage.base import Json
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.report.parts import Section
@@ -102,7 +102,7 @@ def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     """The study's primary comparisons target by target, from `frame` as it was measured."""
     frame = as_measured(frame)
     of_target = [
-        (str(name), at_largest_transfer(labelled(samples(part)))) for name, part in frame.groupby("target", sort=True)
+        (str(name), at_largest_transfer(labelled_samples(part))) for name, part in frame.groupby("target", sort=True)
     ]
     tested = []
     ps = []
