@@ -74,6 +74,7 @@ from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.targets.opening import open_target
 spec, hosts, phases = json.load(sys.stdin)
 target = open_target(spec)
+(target.mounts[0] / "measured").mkdir(exist_ok=True)  # where no test has claimed it yet
 with closing(Hosts(target.spec, target.claim, hosts)) as others:
     for phase in phases:
         print(json.dumps({**phase, **others.together(phase, target, others.alive)}))

@@ -92,10 +92,12 @@ def adjust_exploratory(ps: Sequence[float | None]) -> list[float | None]:
 
     Of those at or below ALPHA a share of ALPHA is expected to be false. What has no p was not tested.
     """
+    tested = [p for p in ps if p is not None]
+    if not tested:
+        return list(ps)
     from scipy import stats
 
-    tested = [p for p in ps if p is not None]
-    adjusted = iter(stats.false_discovery_control(tested) if tested else ())
+    adjusted = iter(stats.false_discovery_control(tested))
     return [None if p is None else float(next(adjusted)) for p in ps]
 
 

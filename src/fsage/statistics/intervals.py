@@ -178,9 +178,9 @@ def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
 
 @cache
 def _median_rank(n: int) -> tuple[int, float] | None:
-    from scipy import stats
+    from scipy.special import bdtr
 
-    return _rank(n // 2, lambda k: float(stats.binom.cdf(k - 1, n, 0.5)))
+    return _rank(n // 2, lambda k: float(bdtr(k - 1, n, 0.5)))
 
 
 @cache

@@ -39,12 +39,12 @@ def trend(values: Sequence[float]) -> Trend:
     Exact without ties and, with ties, up to seven samples; beyond, the normal approximation with the variance that
     ties leave. Fewer than five samples cannot reach ALPHA. Source: Kendall, Rank Correlation Methods, 4th ed., ch. 4.
     """
-    from scipy import stats
-
     n = len(values)
     least = 2 / math.factorial(min(n, 5))
     if least > ALPHA:
         return Trend(None, None, n, f"{n} samples are too few: p can be no lower than {min(1.0, least):.2g}")
+    from scipy import stats
+
     tau, p = _kendall(tuple(stats.rankdata(values).tolist()))
     return Trend(tau, p, n)
 
@@ -94,11 +94,11 @@ def change(values: Sequence[float]) -> Change:
 
     Source: A. N. Pettitt, A non-parametric approach to the change-point problem, Applied Statistics 28 (1979).
     """
+    if len(values) < LEAST_FOR_CHANGE:
+        return Change(None, None, f"{len(values)} values are too few to show a change: {LEAST_FOR_CHANGE} at least")
     import numpy as np
     from scipy import stats
 
-    if len(values) < LEAST_FOR_CHANGE:
-        return Change(None, None, f"{len(values)} values are too few to show a change: {LEAST_FOR_CHANGE} at least")
     ranks = stats.rankdata(values)
     if ranks.min() == ranks.max():
         return Change(None, 1.0)

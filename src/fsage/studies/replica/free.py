@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import wasserstein_distance
 
 from fsage.api.evidence import Free
 from fsage.layouts.extents import Extents, Head
@@ -218,4 +217,6 @@ def _distance(values: npt.NDArray[Any], whole: Counts, part: Counts) -> float:
         if whole.sum() == part.sum():
             return 0.0
         return float("inf")
+    from scipy.stats import wasserstein_distance
+
     return float(wasserstein_distance(values, values, part, whole))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
 
 from fsage.api.model import filesystems, round_size
 from fsage.api.report import (
@@ -255,7 +255,7 @@ def of_one_more(values: Sequence[float]) -> tuple[float, float] | None:
     if len(values) < 2 or min(values) <= 0:
         return None
     logs = np.log(values)
-    reach = float(stats.t.ppf((1 + AIM) / 2, len(logs) - 1) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    reach = float(stdtrit(len(logs) - 1, (1 + AIM) / 2) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
     return math.exp(logs.mean() - reach), math.exp(logs.mean() + reach)
 
 
