@@ -30,7 +30,7 @@ CHECKSUM = ("checksum", "read_checksum")
 DONE = "done"
 LOOK_EVERY_S = 0.2
 FORK = multiprocessing.get_context("fork")
-Told = Optional[io.FileIO]
+Orders = Optional[io.FileIO]
 """Standard input, unbuffered, so that no line waits where nobody looks; None where all tasks are of this host."""
 
 
@@ -60,14 +60,14 @@ class Task(NamedTuple):
             self.there.send(number)
 
 
-def run(assignment: Assignment, told: Told) -> dict[str, object]:
+def run(assignment: Assignment, orders: Orders) -> dict[str, object]:
     """Run the phase; what the tasks of this host did, from their first I/O to their last one. Raises Failure, Gone."""
     shares = _shares(assignment)
     if len(shares) < assignment.tasks:
         raise Failure(f"{len(shares)} shares of work are not enough for {assignment.tasks} tasks: use fewer")
     tasks = _start(assignment, shares)
     try:
-        results = _distribute(tasks, assignment.tasks, told)
+        results = _distribute(tasks, assignment.tasks, orders)
     finally:
         for task in tasks:
             task.there.close()
@@ -101,24 +101,24 @@ def _start(assignment: Assignment, shares: Sequence[list[object]]) -> list[Task]
     """The tasks of this host, each ready for its first share."""
     tasks: list[Task] = []
     for _ in range(assignment.tasks_here):
-        here, task_end = FORK.Pipe()
-        ours = [here, *(task.there for task in tasks)]
+        ours_end, task_end = FORK.Pipe()
+        ours = [ours_end, *(task.there for task in tasks)]
         process = FORK.Process(target=_work, args=(task_end, ours, assignment, shares), daemon=True)
         process.start()
         task_end.close()
-        tasks.append(Task(here, process))
+        tasks.append(Task(ours_end, process))
     return tasks
 
 
-def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[Json]:
+def _distribute(tasks: Sequence[Task], of_all_hosts: int, orders: Orders) -> list[Json]:
     """Give every task a share, and further ones to whoever has done one; the results."""
     for task in tasks:
         task.hear()  # that it is ready
     numbers = itertools.count()
     first = 0
-    if told:
-        told.readline()
-        first = _number(told)
+    if orders:
+        orders.readline()
+        first = _number(orders)
     for number, task in enumerate(tasks, first):
         task.give(number)
     results = list[dict[str, object]]()
@@ -126,17 +126,17 @@ def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[Js
     with selectors.DefaultSelector() as heard:
         for task in tasks:
             heard.register(task.there, selectors.EVENT_READ, task)
-        if told:
-            heard.register(told, selectors.EVENT_READ)
+        if orders:
+            heard.register(orders, selectors.EVENT_READ)
         while len(results) < len(tasks):
             for key, _ in heard.select():
-                if told and key.fileobj is told:
-                    number = _number(told)
+                if orders and key.fileobj is orders:
+                    number = _number(orders)
                     waiting.pop(0).give(of_all_hosts + number)
                 elif (message := key.data.hear()) != DONE:
                     results.append(message)
                     heard.unregister(key.fileobj)
-                elif told:
+                elif orders:
                     waiting.append(key.data)
                     print("next", flush=True)
                 else:
@@ -144,8 +144,8 @@ def _distribute(tasks: Sequence[Task], of_all_hosts: int, told: Told) -> list[Js
     return results
 
 
-def _number(told: io.FileIO) -> int:
-    line = told.readline()
+def _number(orders: io.FileIO) -> int:
+    line = orders.readline()
     if not line:
         raise Gone
     return int(line)

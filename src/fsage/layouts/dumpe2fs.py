@@ -87,11 +87,11 @@ def of_text(text: Text, counting: Counting) -> Store:
     header, first_group = read_header(text)
     block_bytes = header.block_bytes
     device_bytes = header.blocks * block_bytes
-    told = freespace.usage(device_bytes, header.free_blocks * block_bytes)
+    of_superblock = freespace.usage(device_bytes, header.free_blocks * block_bytes)
     values: Json = {"device_bytes": device_bytes, "block_bytes": block_bytes}
     absent = {"files": "dumpe2fs lists no files"}
     if first_group is None:
-        values.update(told)
+        values.update(of_superblock)
         why = "dumpe2fs -h and tune2fs -l list no groups"
         if header.complaints:
             why = "dumpe2fs lists no groups where it fails"
@@ -127,7 +127,7 @@ def of_text(text: Text, counting: Counting) -> Store:
     if header.is_settled and not unknown_bytes and free_blocks != header.free_blocks:
         source += f"; the superblock counts {header.free_blocks} free blocks, and the bitmaps have {free_blocks}"
     if unknown_bytes:
-        values.update(told, free_bytes=values["free_bytes"])
+        values.update(of_superblock, free_bytes=values["free_bytes"])
         source += "; how full by the superblock"
     warnings = [*reader.warnings(free_blocks), *complaints, *header.state]
     store = Store(None, {"free": source}, values, absent, warnings=warnings, unknown_bytes=unknown_bytes)

@@ -63,12 +63,12 @@ def answer(found: Section | None) -> Answer | None:
     heads, *rows = found.table
     sentences = []
     for state, cell, *counts in rows[:2]:
-        told = [f"{name} {count}" for name, count in zip(heads[2:], counts, strict=True) if count not in (NONE, "0")]
-        sentences.append(f"In {state}, {cell}: {', '.join(told[:TOLD])}.")
+        named = [f"{name} {count}" for name, count in zip(heads[2:], counts, strict=True) if count not in (NONE, "0")]
+        sentences.append(f"In {state}, {cell}: {', '.join(named[:SHOWN])}.")
     return Answer([*sentences, found.text[found.text.rindex(". ") + 2 :]])
 
 
-TOLD = 4
+SHOWN = 4
 """So many counts of a cell does the answer tell."""
 
 

@@ -66,7 +66,7 @@ class Diagnosis(NamedTuple):
             for check in checks:
                 name, detail, obstacles = check
                 tables[table].append({"name": name, "detail": detail, "runs": check.runs, "obstacles": obstacles})
-        tables["held"] = [held._asdict() for held in self.held]
+        tables["held"] = [holding._asdict() for holding in self.held]
         return tables
 
 
@@ -101,9 +101,9 @@ def show(diagnosis: Diagnosis) -> None:
             table.add_row(check.name, check.detail, answer, "; ".join(check.obstacles))
         console.print(table)
         console.print()
-    for held in diagnosis.held:
-        console.print(f"Held here: {held.name}, {held.detail}.")
-        console.print(f"  {held.give_back}", soft_wrap=True)
+    for holding in diagnosis.held:
+        console.print(f"Held here: {holding.name}, {holding.detail}.")
+        console.print(f"  {holding.give_back}", soft_wrap=True)
 
 
 def _held(inventories: Path) -> list[Held]:

@@ -66,7 +66,7 @@ def claim(asked: guests.Question, check: bool) -> Json:
         empty = boot.disk(place / "empty", int(asked.spec["size_gib"] * GIB))
         job = _job(asked, ["claim"], None)
         ended = boot.boot(builder, [job], [empty], limit_s=boot.LONGEST_S, virtual=is_virtual(asked.spec))
-        claimed: Json = _told(ended)["answer"]
+        claimed: Json = _answer_of(ended)["answer"]
         asked.save(claimed["claim"])
     return claimed
 
@@ -124,21 +124,21 @@ def state(asked: guests.Question) -> Image:
     def make(part: Path) -> Json:
         job = _job(asked, ["scrub", "build", "evidence"], claim, cells=[], **wanted)
         ended = boot.boot(builder, [job], [str(part)], limit_s=boot.LONGEST_S)
-        return {"evidence": _told(ended)["answer"]["evidence"]}
+        return {"evidence": _answer_of(ended)["answer"]["evidence"]}
 
     name = f"{asked.spec['filesystem']}-{wanted['state'].partition('@')[0]}"
     size_bytes = claim["stores"][0]["image_id"]["bytes"]
     return images.made(name, how, size_bytes, make)
 
 
-def _told(ended: Ended, number: int = 0) -> Json:
-    """What a guest told of one of its jobs. Raises Failure."""
+def _answer_of(ended: Ended, number: int = 0) -> Json:
+    """What a guest answers to one of its jobs. Raises Failure."""
     if number >= len(ended.answers):
         raise Failure(ended.why or "the guest did not come to it")
-    told = ended.answers[number]
-    if "error" in told:
-        raise Failure(told["error"])
-    return told
+    answer = ended.answers[number]
+    if "error" in answer:
+        raise Failure(answer["error"])
+    return answer
 
 
 def counted(job: Json) -> Iterator[Json]:
@@ -147,7 +147,7 @@ def counted(job: Json) -> Iterator[Json]:
         empty = boot.disk(place / "empty", job["device_bytes"])
         work = {"do": "count", "disk": 0, "job": job}
         ended = boot.boot(programs.some(job["kernel"]), [work], [empty], limit_s=boot.LONGEST_S)
-    yield from _told(ended)["rows"]
+    yield from _answer_of(ended)["rows"]
 
 
 def measure(asked: guests.Question, check: bool) -> Json:
@@ -250,12 +250,12 @@ def _observed(
     seen: list[tuple[Json | None, str]] = []
     for number in range(len(cells)):
         try:
-            told = _told(ended, number)
+            answer = _answer_of(ended, number)
         except Failure as why:
             seen.append((None, str(why)))
             continue
-        [observation] = told["observations"] or [None]
-        seen.append((observation, told["answer"]["msg"]))
+        [observation] = answer["observations"] or [None]
+        seen.append((observation, answer["answer"]["msg"]))
     return seen
 
 
