@@ -170,7 +170,7 @@ SPOTS = {
     "before the blocks are taken": ("fsage.host.filesystems.ext4", "WritableBitmap.take", 1, False, None),
     "before it has its name": ("os", "rename", 1, False, None),
     "in the copy back": ("fcntl", "ioctl", 3, True, FICLONERANGE),
-    "after the copy": ("fsage.host.loop.stores", "clone", 1, True, None),
+    "after the copy": ("fsage.host.stores.copies", "clone", 1, True, None),
     "after the mount": ("fsage.host.stores.filesystems", "mount", 2, True, None),
 }
 
