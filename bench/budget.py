@@ -42,7 +42,7 @@ def main() -> None:
             took.append(study.spent_s / whole_s)
             for rate, belief, truth, logs in zip(RATES, beliefs, study.truth, study.logs, strict=True):
                 off, wide = np.abs(belief.mean - truth)[unseen], np.log1p(belief.half_width)[unseen]
-                noise = np.array([median_abs_deviation(one, scale="normal") / np.sqrt(len(one)) for one in logs])
+                noise = np.array([median_abs_deviation(log, scale="normal") / np.sqrt(len(log)) for log in logs])
                 own = Z * np.sqrt(OF_MEDIAN) * noise[unseen]
                 inside = [np.mean(off <= by) for by in (wide, np.hypot(wide, own))]
                 known = 1 - unknown([belief], PRECISION, study.wanted).mean()

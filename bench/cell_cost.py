@@ -93,7 +93,7 @@ def shell_loop(target, phases: list[dict], count: int) -> float:
 def costs(target, attempt: int) -> float:
     """Median seconds of a cell that are neither its commands' nor its cache drops'."""
     found = [json.loads(path.read_text())["seconds"] for path in (target.home / "outbox").rglob(f"*.{attempt}.json")]
-    return statistics.median(one["total"] - one["run"] - one["drop"] for one in found)
+    return statistics.median(each["total"] - each["run"] - each["drop"] for each in found)
 
 
 if __name__ == "__main__":

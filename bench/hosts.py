@@ -63,21 +63,21 @@ def measure(testbed: Testbed, place: Path) -> None:
     done(project, "measure.yml", "-e", "fsage_request=request.json")
     play_s = time.monotonic() - began
     with tarfile.open(json.loads(asked.stdout)["bundle"]) as bundle:
-        cells = [json.load(bundle.extractfile(one)) for one in bundle if one.name != "INDEX.json"]
+        cells = [json.load(bundle.extractfile(each)) for each in bundle if each.name != "INDEX.json"]
     assert len(cells) == CELLS and {cell["status"] for cell in cells} == {"done"}
     own = [cell["seconds"] for cell in cells]
-    run_s, cells_s = (sum(one[name] for one in own) for name in ("run", "total"))
+    run_s, cells_s = (sum(each[name] for each in own) for name in ("run", "total"))
     print(f"{len(testbed.hosts)} hosts, {CELLS} cells, {run_s / CELLS:.2f} s of commands each; beyond these")
     print(f"{(cells_s - run_s) / CELLS:.2f} s a cell, {(play_s - run_s) / CELLS:.2f} s with the play's start and end.")
     print("Medians inside a cell:")
-    for one, cell in zip(own, cells, strict=True):
-        one["prepare"] = sum(phase["prepare_s"] for phase in cell["phases"])
-        one["rest"] = one["total"] - sum(one[name] for name in (*PARTS, "prepare"))
+    for each, cell in zip(own, cells, strict=True):
+        each["prepare"] = sum(phase["prepare_s"] for phase in cell["phases"])
+        each["rest"] = each["total"] - sum(each[name] for name in (*PARTS, "prepare"))
     for name in (*PARTS, "prepare", "rest"):
-        print(f"  {name:5} {statistics.median(one[name] for one in own):.3f} s")
+        print(f"  {name:5} {statistics.median(each[name] for each in own):.3f} s")
     phases = [phase for cell in cells for phase in cell["phases"]]
     spreads = [read_fio(phase).start_spread_s for phase in phases]
-    errors = [max(one["clock_error_s"] for one in phase["by_host"].values()) for phase in phases]
+    errors = [max(each["clock_error_s"] for each in phase["by_host"].values()) for phase in phases]
     for what, values in (("the first host's start to the last one's", spreads), ("clocks may disagree by", errors)):
         print(f"Of a phase, {what}: median {1000 * statistics.median(values):.1f} ms, most {1000 * max(values):.1f} ms")
 

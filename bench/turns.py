@@ -59,7 +59,7 @@ while True:
 
 def said(rates: dict[str, list[tuple[float, float]]]) -> bool:
     """Whether a report would say that A and B differ, by (write, read) of each."""
-    pairs = [([one[rate] for one in rates["A"]], [one[rate] for one in rates["B"]]) for rate in (0, 1)]
+    pairs = [([each[rate] for each in rates["A"]], [each[rate] for each in rates["B"]]) for rate in (0, 1)]
     adjusted = adjust_primary([compare(*pair).p for pair in pairs])
     return any(p is not None and p <= ALPHA and ratio(*pair).direction for p, pair in zip(adjusted, pairs, strict=True))
 
@@ -101,7 +101,7 @@ MACHINES = (steady, drifting, wandering, coming_and_going, jumping)
 
 def moments_of(order: list[str]) -> np.ndarray:
     """When each sample is taken, in times of a sample: where the state changes, it is built first."""
-    changes = [before != here for before, here in zip(["", *order], order, strict=False)]
+    changes = [before != each for before, each in zip(["", *order], order, strict=False)]
     return np.cumsum([1 + BUILD * change for change in changes]).astype(float)
 
 

@@ -91,9 +91,9 @@ def slopes(counts: pd.DataFrame) -> pd.Series:
 def other_signs(losses: pd.DataFrame) -> float:
     """Of pairs of states and layouts, the share in which one layout contradicts the medians."""
     medians = losses.median(axis=1).to_numpy()
-    here, there = np.where(medians[:, None] - medians[None, :] > FEW_POINTS)
+    less, more = np.where(medians[:, None] - medians[None, :] > FEW_POINTS)
     values = losses.to_numpy()
-    return float((values[here] < values[there]).mean())
+    return float((values[less] < values[more]).mean())
 
 
 def filesystems(counts: pd.DataFrame) -> str:
@@ -104,8 +104,8 @@ def filesystems(counts: pd.DataFrame) -> str:
     for state, of_state in counts.groupby("state"):
         row = [str(state).partition("@")[0]]
         for name in names:
-            here = of_state[of_state["filesystem"] == name]
-            row += [spread(here["extents"], "{:.0f}"), spread(here[LOSS])]
+            rows = of_state[of_state["filesystem"] == name]
+            row += [spread(rows["extents"], "{:.0f}"), spread(rows[LOSS])]
         rows.append(row)
     return table(rows)
 

@@ -28,10 +28,10 @@ def listeners(testbed: Testbed) -> set[Listener]:
     found = set()
     for host in ("login", *testbed.hosts):
         seen = _listening(testbed, host)
-        if nobodys := {one for one in seen if not one.programs}:
-            places = {(one.address, one.port) for one in nobodys}
+        if nobodys := {each for each in seen if not each.programs}:
+            places = {(nobody.address, nobody.port) for nobody in nobodys}
             seen -= nobodys
-            seen |= {one for one in _listening(testbed, host) if (one.address, one.port) in places}
+            seen |= {each for each in _listening(testbed, host) if (each.address, each.port) in places}
         found |= seen
     return found
 

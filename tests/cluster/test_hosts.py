@@ -61,7 +61,7 @@ def request(project: ClusterProject) -> str:
 def fillers(place: str) -> dict[str, tuple[int, int]]:
     """Bytes and inode of each file of the structure, by its path."""
     found = entries(Path(place))
-    return {f"{Path(one.path).parent.name}/{one.name}": (one.stat().st_size, one.stat().st_ino) for one in found}
+    return {f"{Path(each.path).parent.name}/{each.name}": (each.stat().st_size, each.stat().st_ino) for each in found}
 
 
 def sizes(project: ClusterProject) -> dict[str, int]:
@@ -97,7 +97,7 @@ def test_a_study_with_fio_on_three_clients_has_the_cells_that_are_planned(shared
             assert record["metrics"][f"{phase['name']}_start_spread_ms"] < 5000
             assert phase["cached_pages"] == 0
             dropped = phase["cache_drop_hosts"]
-            assert {name: one["method"] for name, one in dropped.items()} == dict.fromkeys(
+            assert {name: each["method"] for name, each in dropped.items()} == dict.fromkeys(
                 ["n1", "n3", "n4"], "drop_caches=3"
             )
             assert dropped["n1"]["cached_pages"] == dropped["n3"]["cached_pages"] == 0

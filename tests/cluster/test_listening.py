@@ -58,12 +58,12 @@ def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_gi
             attack = shared.testbed.inside("ip", "netns", "exec", "n4", *job, client, place / "job")
             codes.append(subprocess.run(attack, capture_output=True).returncode)
     assert run.returncode == 0, (shared.root / "started.log").read_text()
-    new = {(one.host, one.port, *one.programs) for one in during - before}
+    new = {(each.host, each.port, *each.programs) for each in during - before}
     assert not new, "somebody listened"
     assert listeners(shared.testbed) <= before
     assert codes and 0 not in codes and not (place / "as-root").exists(), "a stranger's job was run"
-    records = [one for one in shared.records().values() if "by_host" in one["phases"][0]]
-    assert records and all(sorted(one["phases"][0]["by_host"]) == sorted(IN_ORDER) for one in records)
+    records = [each for each in shared.records().values() if "by_host" in each["phases"][0]]
+    assert records and all(sorted(record["phases"][0]["by_host"]) == sorted(IN_ORDER) for record in records)
     shared.write_study(**SMALL)
 
 
@@ -92,8 +92,8 @@ def test_nothing_listens_while_netflows_tasks_on_three_clients_share_their_work(
     clients = [{"name": name, "python": sys.executable, "local": False} for name in IN_ORDER]
     program = ["env", f"PYTHONPATH={PACKAGE.parent}", sys.executable, "-c", LAUNCHER]
     there = shared.testbed.inside("ssh", "n2", shlex.join(program))
-    (place / "told").write_text(json.dumps([shared.spec, {"clients": clients, "servers": []}, phases]))
-    with (place / "told").open() as told, subprocess.Popen(there, stdin=told, stdout=subprocess.PIPE, text=True) as run:
+    (place / "phases").write_text(json.dumps([shared.spec, {"clients": clients, "servers": []}, phases]))
+    with (place / "phases").open() as given, subprocess.Popen(there, stdin=given, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout
         while run.poll() is None:
             during |= listeners(shared.testbed)
@@ -101,4 +101,4 @@ def test_nothing_listens_while_netflows_tasks_on_three_clients_share_their_work(
     assert run.returncode == 0
     assert (index.tasks, index.shares, index.records, index.checksum) == (6, 16, made.records, made.checksum)
     assert (models.records, models.checksum) == (made.read_records, made.read_checksum)
-    assert during and not {(one.host, one.port, *one.programs) for one in during - before}, "somebody listened"
+    assert during and not {(each.host, each.port, *each.programs) for each in during - before}, "somebody listened"

@@ -156,7 +156,10 @@ def test_a_user_in_a_project_measures_on_two_hosts_and_leaves_the_machine_as_it_
         for phase in record["phases"]:
             assert all("rate=51200k" in job for job in phase["jobs"].values()), "root's limit, half of it each"
             assert set(phase["by_host"]) == set(HOSTS)
-            methods = [phase["cache_drop"], *(one["method"] for one in phase["cache_drop_hosts"].values())]
+            methods = [
+                phase["cache_drop"],
+                *(host["method"] for host in phase["cache_drop_hosts"].values()),
+            ]
             assert methods == ["drop_caches=3"] * 2 and phase["metadata"] == "cold", "by the helper, on every client"
     assert set((place / "noted").read_text().split("\n")) == {*(f"{name} {UID}" for name in HOSTS), ""}
     refused = users.run("ssh", "-o", "BatchMode=yes", "n2", "sudo -n id")

@@ -87,8 +87,8 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
                 phases.way = way
                 taken, why, _ = phases.run(request["cells"][0], lambda: None)
                 assert why is None, (why, taken)
-                for one in taken:
-                    kept = {key: one[key] for key in ("requests", "operations", "wall_s", "metadata")}
-                    found.setdefault(one["name"], {}).setdefault(way.__name__, []).append(kept)
+                for each in taken:
+                    kept = {key: each[key] for key in ("requests", "operations", "wall_s", "metadata")}
+                    found.setdefault(each["name"], {}).setdefault(way.__name__, []).append(kept)
                 remove_measured(target, state)
     return found

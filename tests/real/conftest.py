@@ -11,8 +11,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "build" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("mpi")
-    found = [one for one in builds() if not marker or one.mpi == marker.args[0]]
+    found = [build for build in builds() if not marker or build.mpi == marker.args[0]]
     if reason := why_none():
         metafunc.parametrize("build", [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="none")])
     else:
-        metafunc.parametrize("build", found, ids=[one.name for one in found])
+        metafunc.parametrize("build", found, ids=[each.name for each in found])

@@ -44,7 +44,7 @@ def test_each_cell_begins_with_the_space_that_the_state_left(project: LustreProj
     for state in (FULL, HALF):
         before = [r["osts"]["fullness"]["before"] for r in records.values() if r["state"] == state]
         for ost in before[0]:
-            used = [one[ost]["used_bytes"] / real.MIB for one in before]
+            used = [each[ost]["used_bytes"] / real.MIB for each in before]
             assert max(used) - min(used) < 1, (state, ost, used)
     full, half = (next(r for r in records.values() if r["state"] == state) for state in (FULL, HALF))
     deleted = full["layout"]["filler_bytes"] - half["layout"]["filler_bytes"]

@@ -30,7 +30,7 @@ def test_a_state_that_is_full_holds_the_budget_and_no_more(project: LustreProjec
         layout, full = record["layout"], record["state"] == "1M.01"
         assert layout["free_bytes"] >= 0 and 0 <= layout["used_bytes"] <= layout["capacity_bytes"]
         used = record["osts"]["fullness"]["before"]
-        there = sum(one["used_bytes"] for one in used.values()) / real.MIB - sum(before.values())
+        there = sum(each["used_bytes"] for each in used.values()) / real.MIB - sum(before.values())
         assert there <= BUDGET_MIB
         assert not full or there > 0.7 * BUDGET_MIB, "one file of four, and one, was deleted"
         striped = project.spec["lustre"]["stripe_count"] != 1

@@ -47,7 +47,7 @@ def test_netflows_tasks_on_two_clients_share_the_work(project: LustreProject) ->
     for record in records.values():
         raw = json.loads((project.root / "results" / record["raw"]["path"]).read_text())
         for phase in raw["phases"]:
-            tasks = {name: json.loads(one["stdout"])["tasks"] for name, one in phase["by_host"].items()}
+            tasks = {name: json.loads(each["stdout"])["tasks"] for name, each in phase["by_host"].items()}
             assert tasks == dict.fromkeys(BOTH, 2)
     assert len({record["metrics"]["models_checksum"] for record in records.values()}) == 1
 
@@ -60,7 +60,7 @@ def test_blastn_is_launched_by_mpi(project: LustreProject) -> None:
     cells = {"workload": "blast", "processes": 4, "iterations": 1}
     (record,) = project.measured(headline=[], states=states, cells=cells).values()
     search = record["phases"][0]
-    assert all("mpirun" in one["argv"] for one in (search, *search["beside"]))
+    assert all("mpirun" in each["argv"] for each in (search, *search["beside"]))
     assert record["metrics"]["search_hits"] >= 4
 
 

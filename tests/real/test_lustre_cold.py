@@ -34,11 +34,11 @@ def test_names_are_as_cold_as_after_an_unmount(project: LustreProject, tool: str
     request = json.loads(project.done("fsage", "request", "small", STATE))
     times, program = TIMES[tool], Path(__file__).with_name("cold_names.py")
     found = real.run_there(program, spec=project.spec, request=request, times=times)
-    sent = {name: {way: [one["requests"] for one in of] for way, of in ways.items()} for name, ways in found.items()}
-    seconds = {way: [one["wall_s"] for one in of] for way, of in found["stat"].items()}
+    sent = {name: {way: [each["requests"] for each in of] for way, of in ways.items()} for name, ways in found.items()}
+    seconds = {way: [each["wall_s"] for each in of] for way, of in found["stat"].items()}
     print(sent, seconds, {way: of[0]["operations"] for way, of in found["stat"].items()}, sep="\n")
     for name in ("stat", "remove"):
         middle = {way: statistics.median(counts) for way, counts in sent[name].items()}
         assert middle["ours"] > 0.9 * middle["cold"], sent
-        assert {one["metadata"] for one in found[name]["ours"]} == {SAYS[tool]}
+        assert {each["metadata"] for each in found[name]["ours"]} == {SAYS[tool]}
     assert statistics.median(sent["stat"]["ours"]) > 3 * statistics.median(sent["stat"]["warm"]), sent

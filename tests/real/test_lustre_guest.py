@@ -285,9 +285,9 @@ def test_an_ost_of_his_that_is_lost_amid_a_cell(claimed: LustreProject, how: str
         started.wait(timeout=1800)
         said = (claimed.root / "started.log").read_text()
         records = claimed.records().values()  # none yet where the state was lost too: the run said why
-        told = json.dumps([(record["status"], record["why"], record["warnings"]) for record in records])
-        print(told, said[-3000:])
-        assert "OST0000" in (told if records else said) and "Traceback" not in said
+        statuses = json.dumps([(record["status"], record["why"], record["warnings"]) for record in records])
+        print(statuses, said[-3000:])
+        assert "OST0000" in (statuses if records else said) and "Traceback" not in said
         claimed.forget()
         said = claimed.fails("snakemake", *real.ALL)
         print(said[-3000:])

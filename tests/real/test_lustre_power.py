@@ -53,8 +53,8 @@ def test_a_node_without_power_ends_the_run_and_the_same_command_goes_on(project:
         print(f"ended {ended_s:.0f} s after the power went: {log[-3000:]}")
         assert f"{HOST}: " in said and "Traceback" not in said, log[-3000:]
         assert "were not measured" in said, log[-3000:]
-        told = " ".join(project.fails("snakemake", *real.ALL).split())
-        assert "Traceback" not in told and HOST in told, told[-3000:]
+        printed = " ".join(project.fails("snakemake", *real.ALL).split())
+        assert "Traceback" not in printed and HOST in printed, printed[-3000:]
     finally:
         power("on")
     kept = json.loads(real.ssh(f"cat $(find {outbox} -name '*.json' | head -n 1)"))["id"]

@@ -35,13 +35,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
 
 def test_cells_after_the_first_rest_on_a_sample_and_say_what_it_leaves_out(project: LustreProject) -> None:
     project.done("snakemake", *real.ALL)
-    records = sorted(project.records().values(), key=lambda one: one["began"])
+    records = sorted(project.records().values(), key=lambda each: each["began"])
     assert {record["status"] for record in records} == {"valid"}, project.why()
     files = records[0]["layout"]["filler_files"]
     assert files > 3 * SIZE
-    assert [one["check"]["looked_at"] for one in records] == ["files", "sample", "sample", "sample"]
+    assert [each["check"]["looked_at"] for each in records] == ["files", "sample", "sample", "sample"]
     share = 1 - SIZE / files
-    assert all(one["check"]["unseen_share"] == pytest.approx(share) for one in records[1:])
+    assert all(each["check"]["unseen_share"] == pytest.approx(share) for each in records[1:])
     assert f"missed with a chance of {share:.1%} a cell" in log(project)
 
 

@@ -81,7 +81,7 @@ def test_an_evicted_client_fails_its_cell_and_the_next_is_valid(project: LustreP
     )
     started.wait(timeout=1500)
     why = project.why()
-    assert len(why) == 2 and sum(one is not None for one in why.values()) <= 1, (
+    assert len(why) == 2 and sum(each is not None for each in why.values()) <= 1, (
         why,
         (project.root / "started.log").read_text(),
     )

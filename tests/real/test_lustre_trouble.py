@@ -42,9 +42,9 @@ def test_an_ost_that_is_away_for_a_minute_is_on_record_and_on_top_of_the_report(
     ssh(f"umount {POINT} && {BACK} && sleep 10")
     record = amid(project, f"umount {POINT} && sleep 60 && {BACK}")  # with -f the OST would not know its clients again
     assert record["status"] == "valid", record["why"]
-    told = "; ".join(record["warnings"])
-    assert f"the connection to {OST} was lost" in told, told
-    assert re.search(rf"a request to {OST}\S* waited at least [3-9]\d s", told), told
+    warnings = "; ".join(record["warnings"])
+    assert f"the connection to {OST} was lost" in warnings, warnings
+    assert re.search(rf"a request to {OST}\S* waited at least [3-9]\d s", warnings), warnings
     project.done("snakemake", "small")
     (page,) = (project.root / "results").rglob("index.html")
     text = page.read_text()
@@ -58,8 +58,8 @@ def test_a_server_that_hangs_for_a_minute_and_stays_connected_is_on_record(proje
     finally:
         ssh("lctl set_param fail_loc=0 fail_val=0")
     assert record["status"] == "valid", record["why"]
-    told = "; ".join(record["warnings"])
-    assert re.search(rf"a request to {real.FSNAME}-OST\S* waited at least [5-9]\d s", told), told
+    warnings = "; ".join(record["warnings"])
+    assert re.search(rf"a request to {real.FSNAME}-OST\S* waited at least [5-9]\d s", warnings), warnings
 
 
 def test_an_evicted_client_is_a_failed_cell(project: LustreProject) -> None:

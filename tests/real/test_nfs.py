@@ -106,7 +106,7 @@ def test_a_server_that_does_not_answer_for_a_while_is_on_record_and_on_top_of_th
     started.wait(timeout=900)
     (record,) = claimed.records().values()
     assert record["status"] == "valid", record["why"]
-    told = "; ".join(record["warnings"])
-    assert re.search(rf"NFS at {MOUNT}|nfs: server 127\.0\.0\.1", told), told
+    warnings = "; ".join(record["warnings"])
+    assert re.search(rf"NFS at {MOUNT}|nfs: server 127\.0\.0\.1", warnings), warnings
     (page,) = (claimed.root / "results").rglob("index.html")
     assert "1 of 1 valid samples have signs of trouble" in page.read_text()

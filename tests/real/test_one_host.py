@@ -111,7 +111,7 @@ def test_another_build_than_the_claims_and_another_mpi_fail_a_cell(
     build: Build, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = [other for other in builds() if other.mpi == build.mpi and other.name != build.name]
-    other = next(one for one in reversed(others) if one.tools == ["ior", "mdtest"])
+    other = next(each for each in reversed(others) if each.tools == ["ior", "mdtest"])
     monkeypatch.setenv("PATH", f"{other.programs(tmp_path / 'other')}:/usr/sbin:/usr/bin:/sbin:/bin")
     old_options = bench.claim["tools"]["ior"].startswith(("3.0", "3.2"))
     records = bench.records(bench.cell("other", SEQUENTIAL, direct=not old_options))

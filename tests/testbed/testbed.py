@@ -281,7 +281,7 @@ class Testbed:
         lines = self.run("squeue", "-h", "-t", state, "-o", "%i %N").splitlines()
         return {
             number: host
-            for number, _, host in sorted((one.partition(" ") for one in lines), key=lambda one: int(one[0]))
+            for number, _, host in sorted((line.partition(" ") for line in lines), key=lambda each: int(each[0]))
         }
 
     def state_of(self, job: str) -> str:
