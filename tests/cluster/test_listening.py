@@ -93,7 +93,10 @@ def test_nothing_listens_while_netflows_tasks_on_three_clients_share_their_work(
     program = ["env", f"PYTHONPATH={PACKAGE.parent}", sys.executable, "-c", LAUNCHER]
     there = shared.testbed.inside("ssh", "n2", shlex.join(program))
     (place / "phases").write_text(json.dumps([shared.spec, {"clients": clients, "servers": []}, phases]))
-    with (place / "phases").open() as given, subprocess.Popen(there, stdin=given, stdout=subprocess.PIPE, text=True) as run:
+    with (
+        (place / "phases").open() as given,
+        subprocess.Popen(there, stdin=given, stdout=subprocess.PIPE, text=True) as run,
+    ):
         assert run.stdout
         while run.poll() is None:
             during |= listeners(shared.testbed)

@@ -110,9 +110,11 @@ def test_a_neighbour_is_spared_or_what_runs_is_stopped(project: LustreProject, t
         stopped = [record for record in records if record["status"] == "stopped"]
         waits = [wait for record in records for wait in (raw(project, record).get("probe") or {}).get("waits", [])]
         print("p90 of the neighbour, ms:", p90, "stopped:", len(stopped), "waits:", waits, printed[-1500:])
-        assert p90[1] < 2 * p90[0] or "stop_if: others suffer" in printed or stopped or waits, (p90, printed[-3000:])
+        assert p90[1] < 2 * p90[0] or "stop_if: others suffer" in printed or stopped or waits, (p90, printed[-2000:])
         if then == "wait":
-            assert {record["status"] for record in records} <= {"valid", "stopped"} and len(records) == 2, printed[-3000:]
+            assert {record["status"] for record in records} <= {"valid", "stopped"} and len(records) == 2, printed[
+                -3000:
+            ]
             assert all(wait["seconds"] > 0 for wait in waits), waits
     finally:
         ssh(END, check=False)
@@ -127,7 +129,7 @@ def test_nothing_begins_while_a_limit_is_passed_that_nothing_can_keep(project: L
     project.forget()
     project.declare(stop_if={"slower": None, "read_ms": 0.001, "in_a_row": 1, "then": "end"})
     printed = project.fails("snakemake", *real.ALL)
-    assert "stop_if: others suffer: the probe (read OST000" in printed, printed[-3000:]
+    assert "stop_if: others suffer: the probe (read OST000" in printed, printed[-2000:]
     assert "valid" not in {record["status"] for record in project.records().values()}
     project.forget()
 
@@ -137,7 +139,9 @@ def test_a_fill_is_stopped_when_requests_take_long_on_a_server(project: LustrePr
     project.declare(stop_if={"slower": None, "server_ms": 0.2, "in_a_row": 1})
     project.write_study(**STUDY, **CELLS)
     printed = project.fails("snakemake", *real.ALL)
-    assert "stop_if: in ms, a request of an OST took" in printed and "the same command resumes" in printed, printed[-3000:]
+    assert "stop_if: in ms, a request of an OST took" in printed and "the same command resumes" in printed, printed[
+        -3000:
+    ]
     project.declare(stop_if=None)
     project.done("snakemake", *real.ALL)
     project.forget()
