@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fsage.host.lustre import space
 from fsage.host.remote import connection
 from fsage.host.system import caches, settings
+from fsage.studies.lustre.host import space
 
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99

@@ -26,7 +26,6 @@ from tiers import first_of
 from fsage.base import Failure, Refusal, typed
 from fsage.host.cells import measure
 from fsage.host.instruments import eviction
-from fsage.host.lustre import space, stripes
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets import claims, kinds
@@ -38,6 +37,7 @@ from fsage.studies.aged import model as uses
 from fsage.studies.allocator import host as measured_calls
 from fsage.studies.blast import host as database
 from fsage.studies.blast import model
+from fsage.studies.lustre.host import space, stripes
 from fsage.studies.replica.host import free_space_layout, whole_extents
 from fsage.studies.replica.model import Replica
 

@@ -16,8 +16,8 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.base import Refusal, typed
 from fsage.host import helper
-from fsage.host.lustre import servers
 from fsage.host.system import privilege
+from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,9 +11,9 @@ import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.base import Failure, Refusal
-from fsage.host.lustre import format as formatting
-from fsage.model.kinds.lustre import lustre_of
 from fsage.plan.target import load_target
+from fsage.studies.lustre.host import format as formatting
+from fsage.studies.lustre.model import lustre_of
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOK = "tunefs.lustre --dryrun /dev/vdc"

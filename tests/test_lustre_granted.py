@@ -14,8 +14,8 @@ from lustre_site import Knobs, Site, brw_stats
 from fsage.base import Failure, Refusal
 from fsage.host import helper
 from fsage.host.__main__ import main
-from fsage.host.lustre import servers
 from fsage.host.system import privilege, settings
+from fsage.studies.lustre.host import servers
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
 LLITE = "llite.lustre-ff11000110ffb000"

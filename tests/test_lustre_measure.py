@@ -11,16 +11,16 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats,
 
 from fsage.base import Failure, Refusal
 from fsage.host.cells import measure
-from fsage.host.kinds.lustre import Lustre
-from fsage.host.lustre import clients, lctl, ldiskfs
-from fsage.host.lustre.osts import LustreOsts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states import state
-from fsage.host.system import settings
+from fsage.host.system import lctl, settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
 from fsage.model import structure
 from fsage.model.declaration import complete
+from fsage.studies.lustre.host import clients, ldiskfs
+from fsage.studies.lustre.host.lustre import Lustre
+from fsage.studies.lustre.host.osts import LustreOsts
 from fsage.studies.paf.model import Populate
 
 pytestmark = pytest.mark.root

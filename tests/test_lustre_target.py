@@ -17,12 +17,10 @@ from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, sess
 from fsage.base import Failure, Refusal
 from fsage.host import helper
 from fsage.host.__main__ import hold
-from fsage.host.kinds import lustre as kind
-from fsage.host.lustre import lctl, servers
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
-from fsage.host.system import files, privilege
+from fsage.host.system import files, lctl, privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -32,6 +30,8 @@ from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
+from fsage.studies.lustre.host import lustre as kind
+from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
 from fsage.studies.replica.host import free_space_layout
 

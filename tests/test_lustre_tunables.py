@@ -13,10 +13,10 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, lustre_target
 
 from fsage.base import Failure, Refusal
 from fsage.host import __main__ as agent
-from fsage.host.lustre import clients, lctl
-from fsage.host.system import settings
+from fsage.host.system import lctl, settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
+from fsage.studies.lustre.host import clients
 
 pytestmark = pytest.mark.root
 OST0, OST1 = (f"osc.lustre-OST000{number}-osc-{INSTANCE}" for number in (0, 1))

@@ -20,14 +20,14 @@ from lustre_site import Site, lustre_target, recorded, site_in
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.instruments.lustre import others
-from fsage.host.lustre import ldiskfs
-from fsage.host.lustre import preallocation as prealloc
 from fsage.host.system import files, settings
 from fsage.host.targets import preallocation as requested
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, preallocation
 from fsage.model.declaration import complete
+from fsage.studies.lustre.host import ldiskfs
+from fsage.studies.lustre.host import preallocation as prealloc
+from fsage.studies.lustre.instruments import others
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_BLOCKS, GROUPS = 31742, 64  # of the recorded OST

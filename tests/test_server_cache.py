@@ -14,12 +14,12 @@ from lustre_site import Site, lustre_target
 
 from fsage.base import Failure, Refusal
 from fsage.host.instruments.instrument import Visit
-from fsage.host.instruments.lustre import server_cache
 from fsage.host.remote.remote_hosts import Hosts, Lost
 from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import tune
 from fsage.model.declaration import complete
+from fsage.studies.lustre.instruments import server_cache
 
 pytestmark = pytest.mark.root
 ZFS = """#!{python} -SE

@@ -18,7 +18,6 @@ from test_site import host, lustre
 from tiers import first_of
 
 from fsage.host.cells import measure
-from fsage.host.lustre import clients
 from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.model import declaration, limits
@@ -28,6 +27,7 @@ from fsage.plan.results import Results
 from fsage.plan.target import Target
 from fsage.site import actions, page
 from fsage.site.inspect import Site
+from fsage.studies.lustre.host import clients
 from fsage.study.files import load_study
 from fsage.workloads import sequential
 

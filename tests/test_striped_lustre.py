@@ -23,12 +23,12 @@ from fsage.base import Failure
 from fsage.host.cells import measure
 from fsage.host.instruments import eviction
 from fsage.host.instruments.instrument import Visit
-from fsage.host.lustre import stripes
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.request import Phase
+from fsage.studies.lustre.host import stripes
 from fsage.studies.striping.model import Nominal, Segment, Stripe
 
 MIB = 1 << 20

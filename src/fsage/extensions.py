@@ -31,6 +31,7 @@ MODULES = (
     "inputs",
     "command",
     "doctor",
+    "site",
 )
 FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
 TEMPLATE = ".j2"

@@ -82,7 +82,7 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
 INSIDE = """
 import json, os, resource, signal, sys
 from fsage.host import helper
-from fsage.host.lustre import lctl
+from fsage.host.system import lctl
 
 def limits(given):
     return {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}

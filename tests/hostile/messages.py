@@ -19,7 +19,6 @@ from sent import CLAIM, STUDY, bundle, observation
 from fsage import dataset
 from fsage.base import message
 from fsage.host import __main__ as agent
-from fsage.host.lustre import servers
 from fsage.host.verbs import checks
 from fsage.model import answers
 from fsage.model.hosts import differences, skews
@@ -30,6 +29,7 @@ from fsage.report import evidence
 from fsage.run import request
 from fsage.site import inspect, page
 from fsage.site.inspect import Host, Site
+from fsage.studies.lustre.host import servers
 from fsage.study.study import StudyError
 from hostile import bend
 from hostile.folder import folder

@@ -27,7 +27,7 @@ from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.base import Failure, Refusal, sizes
 from fsage.base.message import Unacceptable
-from fsage.host.lustre import clients, lctl, servers, space, stripes
+from fsage.host.system import lctl
 from fsage.layouts import inspect, terminal
 from fsage.parse import BadOutput, fio, ior, mdtest, program_result
 from fsage.plan import results
@@ -38,6 +38,7 @@ from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import job
 from fsage.studies.blast import workloads as blastn
+from fsage.studies.lustre.host import clients, servers, space, stripes
 from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study

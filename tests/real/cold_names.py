@@ -18,16 +18,15 @@ from states import phases_of
 
 from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
-from fsage.host.lustre import lctl
-from fsage.host.lustre.clients import client_mount
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import remove_measured
-from fsage.host.system import caches
+from fsage.host.system import caches, lctl
 from fsage.host.targets import claims
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import opened
-from fsage.model.kinds.lustre import lustre_of
 from fsage.model.request import Request
+from fsage.studies.lustre.host.clients import client_mount
+from fsage.studies.lustre.model import lustre_of
 
 
 def ours(phases: Counted, phase: dict) -> dict:

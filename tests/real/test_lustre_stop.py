@@ -40,7 +40,8 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from fsage.host.instruments import probe
-from fsage.host.lustre import lctl, stripes
+from fsage.host.system import lctl
+from fsage.studies.lustre.host import stripes
 
 def reads():
     devices = lctl.get("osd-ldiskfs.*-OST*.mntdev").values()

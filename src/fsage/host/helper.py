@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fsage.base import Failure, Json, Refusal, in_words, message
-from fsage.host.lustre import lctl
-from fsage.host.system import caches, files, kernel_log, privilege, settings
+from fsage.host.system import caches, files, kernel_log, lctl, privilege, settings
 
 MOST_BYTES = 1 << 20
 LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT_STACK: 8 << 20} | dict.fromkeys(

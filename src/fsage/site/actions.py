@@ -60,14 +60,13 @@ class Act:
         return (self.hosts, self.what, how_often, ", ".join((*self.programs, *self.places)) or "\u2013", self.undone)
 
 
-OF_KINDS = "fsage.site.kinds"
 COLUMNS = ("host", "what is done", "times at most", "with, and where", "undone by")
 
 
 def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     """All that a run of these studies does, from claim to release.
 
-    What is done with one kind of target alone is told by `acts` of the module in OF_KINDS that has its name.
+    What is done with one kind of target alone says `acts` of the module `site` in the folder that has its name.
     """
     clients = names_of(site, "clients")
     phases = sum(len(cell.params.get("phases", PHASES)) for cell in missing_cells(plans))
@@ -133,8 +132,8 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
         )
         undone = "release removes its files, 1 MiB each"
         listed.append(Act(clients, what, undone, programs=("python", "python3"), places=(f"{tree}/.fsage/probe",)))
-    if spec["kind"] in plugins.names(OF_KINDS, "site"):
-        listed += plugins.module(OF_KINDS, "site", spec["kind"]).acts(site, target, plans, phases)
+    if spec["kind"] in plugins.having("site"):
+        listed += plugins.of_study(spec["kind"], "site").acts(site, target, plans, phases)
     return listed
 
 

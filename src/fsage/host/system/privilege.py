@@ -24,7 +24,7 @@ INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 
 CODE = (
     *(f"base/{name}" for name in ("__init__", "message", "shell")),
     *("model/tuning", "model/caches"),
-    *("host/helper", "host/lustre/lctl"),
+    *("host/helper", "host/system/lctl"),
     *(f"host/system/{name}" for name in ("caches", "files", "kernel_log", "kernel", "places", "privilege", "settings")),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from fsage.base import JsonView
-from fsage.host.instruments.lustre import server_cache
-from fsage.host.lustre import clients, lctl, ldiskfs
-from fsage.host.lustre.lctl import TUNABLES, tunable
-from fsage.host.system import settings
+from fsage.host.system import lctl, settings
+from fsage.host.system.lctl import TUNABLES, tunable
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, lease
 from fsage.model.declaration import home_of
 from fsage.model.target import Spec
+
+from ..host import clients, ldiskfs
+from . import server_cache
 
 
 def of_client(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:

@@ -1,7 +1,7 @@
 """Kind `lustre`: a directory on a client's mount, emptied by deleting.
 
 Four things identify the claimed target: the file system's name, the NID of its management server, the FID of the
-directory, and a mark (fsage.host.lustre.marks).
+directory, and a mark (fsage.studies.lustre.host.marks).
 """
 
 from __future__ import annotations
@@ -15,12 +15,8 @@ from typing import ClassVar
 
 from fsage.base import GIB, MIB, Failure, Json, JsonView, Refusal, in_words
 from fsage.base.shell import run
-from fsage.host.instruments.lustre import others, server_cache
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.lustre import clients, connections, lctl, marks, preallocation, servers, space, stripes
-from fsage.host.lustre.format import format_osts
-from fsage.host.lustre.osts import LustreOsts, above_claim, declared_numbers, usable_bytes, usable_osts, why_without
-from fsage.host.system import files, places, privilege, settings
+from fsage.host.system import files, lctl, places, privilege, settings
 from fsage.host.system import space as space_of
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
@@ -33,9 +29,14 @@ from fsage.layouts.servers import Ost
 from fsage.layouts.store import Store
 from fsage.model.answers import Dropped
 from fsage.model.claim import Claim, LustreClaim
-from fsage.model.kinds import lustre as facts
-from fsage.model.kinds.lustre import LustreSpec, lustre_of
 from fsage.model.target import Spec
+
+from .. import model as facts
+from ..instruments import others, server_cache
+from ..model import LustreSpec, lustre_of
+from . import clients, connections, marks, preallocation, servers, space, stripes
+from .format import format_osts
+from .osts import LustreOsts, above_claim, declared_numbers, usable_bytes, usable_osts, why_without
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
 ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")

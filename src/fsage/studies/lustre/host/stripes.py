@@ -18,8 +18,9 @@ from fsage.base.shell import run
 from fsage.host.structure import fillers
 from fsage.host.targets.target import Target
 from fsage.model import structure
-from fsage.model.kinds.lustre import LustreSpec, Striping, lustre_of
 from fsage.model.structure import Notes, Segment
+
+from ..model import LustreSpec, Striping, lustre_of
 
 KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
 PAIR = re.compile(rf"{KEYS}:[^\S\n]+(\S+)")

@@ -11,9 +11,9 @@ from fsage.site.actions import Act, by_state, changes_server_cache, may_be_root,
 from fsage.site.inspect import Site
 
 LOCKS_A_PHASE = 12
-"""Twice, and six times where others take new locks meanwhile (fsage.host.lustre.clients)."""
+"""Twice, and six times where others take new locks meanwhile (.host.clients)."""
 COMMITS_A_WAIT = 380
-"""One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (fsage.host.lustre.space)."""
+"""One to four are usual; what was deleted is waited for 300 s, at most every 0.8 s (.host.space)."""
 WAITS_A_STATE = 3
 WAITS_A_LIFE = 8
 """Beside one after each step and each cell; a life begins and ends with an empty target."""

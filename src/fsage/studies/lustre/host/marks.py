@@ -11,12 +11,13 @@ import os
 from pathlib import Path
 
 from fsage.base import Refusal
-from fsage.host.lustre import clients, lctl
-from fsage.host.lustre.osts import declared_numbers
-from fsage.host.system import files, privilege
+from fsage.host.system import files, lctl, privilege
 from fsage.model.claim import Claim
-from fsage.model.kinds.lustre import lustre_of
 from fsage.model.target import Spec
+
+from ..model import lustre_of
+from . import clients
+from .osts import declared_numbers
 
 MARK = ".fsage-target.json"
 NOBODYS = {MARK, ".lustre", "lost+found"}  # in the root of an empty file system

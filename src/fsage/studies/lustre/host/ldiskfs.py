@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.base.shell import run
-from fsage.host.lustre import lctl
-from fsage.host.system import files, settings
+from fsage.host.system import files, lctl, settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets.preallocation import Requested, size_words
 from fsage.layouts import dumpe2fs
 from fsage.layouts.store import NotThisText
 from fsage.model.declaration import home_of
-from fsage.model.kinds.lustre import lustre_of
 from fsage.model.target import Spec
+
+from ..model import lustre_of
 
 BLOCK_BYTES = 4096
 # The tables of the study, by the size that it calls them by; in blocks of 4 KiB.

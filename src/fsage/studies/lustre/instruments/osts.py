@@ -12,12 +12,14 @@ from typing import ClassVar, cast
 
 from fsage.base import Failure, Json
 from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.lustre import lctl, ldiskfs, space, stripes
-from fsage.host.lustre.servers import Counted, between, stats
+from fsage.host.system import lctl
 from fsage.model.device import PLACES
-from fsage.model.kinds.lustre import lustre_of
 from fsage.model.observation import Extents, PhaseResult
 from fsage.model.request import Cell, Phase
+
+from ..host import ldiskfs, space, stripes
+from ..host.servers import Counted, between, stats
+from ..model import lustre_of
 
 NONE_DECLARED = "fsage_target.lustre.oss names no servers to ask"
 

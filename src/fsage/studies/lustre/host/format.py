@@ -10,12 +10,13 @@ from typing import Any
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.base.shell import run
-from fsage.host.lustre import clients
 from fsage.layouts import machine
 from fsage.model import declaration
 from fsage.model.declaration import complete
-from fsage.model.kinds.lustre import LustreSpec, lustre_of
 from fsage.model.request import Request
+
+from ..model import LustreSpec, lustre_of
+from . import clients
 
 TUNEFS = re.compile(r"^(Target|Index|Lustre FS|Mount type|Persistent mount opts|Parameters): *(.*?) *$", re.MULTILINE)
 DUMPE2FS = re.compile(r"^([A-Z][^:\n]*): +(.+?) *$", re.MULTILINE)

@@ -10,8 +10,6 @@ from pathlib import Path
 from fsage.base import MIB, Json, Refusal
 from fsage.base.message import shown
 from fsage.base.shell import run
-from fsage.host.lustre import preallocation, servers, space, stripes
-from fsage.host.lustre.preallocation import TABLE
 from fsage.host.remote import connection
 from fsage.host.targets.kinds import NoOsts
 from fsage.host.targets.preallocation import of, read, size_words
@@ -19,10 +17,13 @@ from fsage.host.targets.target import Target
 from fsage.layouts.servers import Ost
 from fsage.model import structure
 from fsage.model.claim import Claim
-from fsage.model.kinds.lustre import Lustre, LustreSpec, Striping, lustre_of
 from fsage.model.request import Request
 from fsage.model.structure import Segment, Step
 from fsage.model.target import Spec
+
+from ..model import Lustre, LustreSpec, Striping, lustre_of
+from . import preallocation, servers, space, stripes
+from .preallocation import TABLE
 
 OTHERS_SHARE = 0.1
 """Others may change the used space of an OST by so much of what fsage may take there, where nothing is declared."""

@@ -23,13 +23,14 @@ from typing import Optional
 
 from fsage.base import KIB, MIB, Failure, shell
 from fsage.base.shell import run
-from fsage.host.lustre import stripes
 from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of, used
 from fsage.layouts import servers
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import NotThisText
-from fsage.model.kinds.lustre import LustreSpec
 from fsage.model.structure import SLACK_BYTES
+
+from ..model import LustreSpec
+from . import stripes
 
 # A client believes for a second what it was last told (llite.*.statfs_max_age), so two looks closer than that are one.
 LOOK_EVERY_S = 1.1

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import shown
-from fsage.host.lustre import lctl
+from fsage.host.system import lctl
 from fsage.host.targets.kinds import Remote, Servers
 from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import ext4
@@ -28,9 +28,10 @@ from fsage.layouts.servers import Ost
 from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model.answers import MOST_ENDS
 from fsage.model.declaration import complete, fsname_of
-from fsage.model.kinds.lustre import LustreSpec, lustre_of
 from fsage.model.request import Request
 from fsage.model.target import Spec
+
+from ..model import LustreSpec, lustre_of
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
 ROW = re.compile(r"(\d+[KMG]?):\s+(\d{1,19})\s+\d+\s+\d+\s+\|\s+(\d{1,19})\s+\d+\s+\d+")

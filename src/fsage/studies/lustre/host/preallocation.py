@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fsage.base import Refusal
-from fsage.host.lustre import ldiskfs
-from fsage.host.lustre.servers import is_one
 from fsage.host.system import files, places
 from fsage.host.targets import lease
 from fsage.host.targets.preallocation import NOTHING, read, settings_in, step_words
 from fsage.model.declaration import complete, fsname_of, home_of
 from fsage.model.request import Request
+
+from . import ldiskfs
+from .servers import is_one
 
 TABLE = "prealloc_table"
 

@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
-from fsage.host.lustre import lctl
-from fsage.host.lustre.lctl import TUNABLES, tunable
-from fsage.host.system import caches, privilege, settings
+from fsage.host.system import caches, lctl, privilege, settings
+from fsage.host.system.lctl import TUNABLES, tunable
 from fsage.host.system.settings import Holder
 from fsage.layouts.machine import Mount
 from fsage.model.answers import Dropped
-from fsage.model.kinds.lustre import LustreSpec
 from fsage.model.tuning import OF_LUSTRE
+
+from ..model import LustreSpec
 
 NOTHING_FOUND = 1  # exit status of findmnt
 

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.base import Failure, Refusal, in_words
-from fsage.host.lustre import lctl
-from fsage.host.lustre.clients import fsname_of, instance_of
+from fsage.host.system import lctl
 from fsage.layouts.machine import Mount
 from fsage.model import declaration
 from fsage.model.signs import Connection, Look
 from fsage.model.target import Spec
+
+from .clients import fsname_of, instance_of
 
 LNET_TROUBLE = re.compile(
     r"^ +((?:resend|response_timeout|local_(?:timeout|error|dropped)|network_timeout"
