@@ -20,7 +20,6 @@ from fsage.base import typed
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.device import seek
-from fsage.host.instruments import signs as looks
 from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.layouts import machine
@@ -29,6 +28,7 @@ from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
 from fsage.records.record import absent_of, make_record
 from fsage.studies.lustre.host import connections
+from fsage.studies.neighbours.instruments import signs as looks
 from fsage.studies.paf.model import Populate
 from fsage.study.files import load_study
 

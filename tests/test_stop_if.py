@@ -22,8 +22,7 @@ from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.device import seek
-from fsage.host.instruments import instrument, neighbours, probe
-from fsage.host.instruments import limits as of_site
+from fsage.host.instruments import instrument
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
 from fsage.host.targets.opening import open_target
@@ -31,6 +30,8 @@ from fsage.host.verbs import claim
 from fsage.model import declaration, limits
 from fsage.model.answers import Busy
 from fsage.model.declaration import complete
+from fsage.studies.neighbours.instruments import limits as of_site
+from fsage.studies.neighbours.instruments import neighbours, probe
 
 LOAD_S = 900
 ON_LUSTRE = {"name": "a", "kind": "lustre", "directory": "/mnt/a", "lustre": {"fsname": "a", "mgs": "10.0.0.1@tcp"}}

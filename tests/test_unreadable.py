@@ -22,12 +22,12 @@ from fsage import start
 from fsage.commands.common import Where
 from fsage.host.device import cgroups
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.instruments import signs
 from fsage.host.stores import copies
 from fsage.host.system import files, kernel_log, settings
 from fsage.host.verbs import checks, tune
 from fsage.plan.target import inventories_in
 from fsage.report import page
+from fsage.studies.neighbours.instruments import signs
 from fsage.studies.replica import age
 
 NOBODY = 65534

@@ -9,13 +9,13 @@ import yaml
 from sent import STUDY, observation
 from test_plan import plan as plan
 
-from fsage.host.instruments.limits import too_late
 from fsage.plan import settings
 from fsage.plan.plan import load_plan
 from fsage.plan.pool import Pool
 from fsage.records import record
 from fsage.run import adaptive, conclusion, job, runs
 from fsage.run.job import PlayFailed
+from fsage.studies.neighbours.instruments.limits import too_late
 from fsage.study.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))

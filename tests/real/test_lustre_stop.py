@@ -39,7 +39,7 @@ LOOKS = """
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from fsage.host.instruments import probe
+from fsage.studies.neighbours.instruments import probe
 from fsage.host.system import lctl
 from fsage.studies.lustre.host import stripes
 

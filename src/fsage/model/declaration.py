@@ -43,7 +43,7 @@ MORE_THAN_USUAL = Check(lambda times: times > 1, "more than 1, or null,")
 class StopIf(TypedDict):
     """What a probe beside the load may see before a cell is ended for the sake of others.
 
-    A site sets it in the inventory. The probe (fsage.host.instruments.neighbours) looks up a name. It reads and writes
+    A site sets it in the inventory. The probe (fsage.studies.neighbours) looks up a name. It reads and writes
     64 KiB past the cache on each OST that is used, at first soon after the work began, then every EVERY_S.
 
     `slower`: times the 90th percentile of quiet looks; those in ms: absolute.

@@ -1,6 +1,6 @@
 """Signs of trouble: what a host tells before and after a phase, and what is to be said of the difference.
 
-A host is looked at twice (fsage.host.instruments.signs), and both looks are on record. They are compared here, once,
+A host is looked at twice (fsage.studies.neighbours), and both looks are on record. They are compared here, once,
 when the record is made. Trouble that makes a number worthless fails the cell: a client that a server evicted lost what
 it had cached and its locks. All else is a warning.
 """

@@ -1,5 +1,7 @@
 """The studies, a folder each: recipe, model (what travels), host, workloads, report, advice (see model.plugins).
 
+Two folders stand beside them on the same way of being found: `lustre`, a kind of target, and `neighbours`.
+
 In a clone those in its folder `extensions/` belong to them. They are found by name as these are.
 """
 

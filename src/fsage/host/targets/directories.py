@@ -22,7 +22,7 @@ OURS = ("filler", "measured", ".fsage")
 MARKS = (".fsage-target.json", "claim.json")
 """Files in `.fsage` that name the claim: on Lustre the whole claim, for other clients; on all kinds its id."""
 PROBE = "probe"
-"""What is looked at for the sake of others (fsage.host.instruments.neighbours): it stays as long as the claim."""
+"""What is looked at for the sake of others (fsage.studies.neighbours): it stays as long as the claim."""
 MADE = "directory.json"
 """The note in a target's home that fsage made the directory, and those from `below` on, which the release removes."""
 

@@ -133,7 +133,7 @@ class Kind(model.Kind):
 
     @classmethod
     def look(cls, spec: Spec, below: Sequence[Mount]) -> Look:
-        """What else a client's look at itself finds (fsage.host.instruments.signs); `below`: the target's mounts.
+        """What else a client's look at itself finds (fsage.studies.neighbours); `below`: the target's mounts.
 
         Asked of the kind of a target, and of one that has the name of what a mount is.
         """

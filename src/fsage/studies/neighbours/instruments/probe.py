@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 from fsage.base import Call, Failure, Json, JsonView
-from fsage.host.instruments.looks import FILE_BYTES
 from fsage.host.system import places
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import directories, kinds
 from fsage.host.targets.kinds import Servers
 from fsage.host.targets.target import OtherHost, Target
+
+from .looks import FILE_BYTES
 
 HUNG_S = 15.0
 """Seconds after which a look without an answer is said to have none."""
@@ -75,7 +76,7 @@ class Looks:
         self.folder = folder
         try:
             paths = {name: str(path) for name, path in self._files(target).items()}
-            code = BOOT + "from fsage.host.instruments import looks; looks.main()"
+            code = BOOT + "from fsage.studies.neighbours.instruments import looks; looks.main()"
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", code],
                 stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """Do others suffer from what is done to a target? The limits that a site set (`stop_if`), by a probe and by servers.
 
-A process (fsage.host.instruments.looks) stands for the others. What is usual it sees before the first byte of a run,
+A process (the module looks) stands for the others. What is usual it sees before the first byte of a run,
 and that stays. It looks while fsage works: at states, calibration and the phases of cells. The looks count on from one
 cell to the next, also of another command of the same run. This process reads the servers' numbers as often.
 """
@@ -15,7 +15,6 @@ from typing import ClassVar, cast
 
 from fsage.base import Call, Failure, Json, Refusal
 from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
-from fsage.host.instruments.probe import HUNG_S, SERVERS, Busy, Looks, busy_there
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.system import commands, files
 from fsage.host.targets import claims
@@ -23,6 +22,8 @@ from fsage.host.targets.kinds import Servers
 from fsage.model.claim import utc_now
 from fsage.model.declaration import EVERY_S, StopIf, probe_limits
 from fsage.model.request import Cell, Phase
+
+from .probe import HUNG_S, SERVERS, Busy, Looks, busy_there
 
 QUIET = 20
 QUIET_EVERY_S = 0.1

@@ -1,0 +1,1 @@
+"""Each is found by its name, as a part of every measurement."""
