@@ -7,7 +7,9 @@ Whether what cells computed is the same in every layout: metrics `<phase>_checks
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from math import fsum
+from statistics import median
 from typing import NamedTuple
 
 import pandas as pd
@@ -61,15 +63,16 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
         setting=_setting(samples),
         layout_digest=samples["layout_digest"].fillna("unknown"),
     )
-    alike = [*AXES, "setting", "structure"]
-    taken = frame.groupby([*alike, "layout_digest"], dropna=False)["cell"].transform("size")
-    layouts = frame.iloc[(-taken).argsort(kind="stable")].groupby(alike, dropna=False, sort=False)["layout_digest"]
+    digests = frame["layout_digest"]
+    group = frame.groupby([*AXES, "setting", "structure"], dropna=False, sort=False).ngroup()
+    taken = digests.groupby([group, digests]).transform("size")
+    layouts = digests.iloc[(-taken).argsort(kind="stable")].groupby(group, sort=False)
     commonest = layouts.transform("first").reindex(frame.index)
     several = layouts.transform("nunique") > 1
-    part = frame["layout_digest"].where(frame["layout_digest"] != commonest, "")
+    part = digests.where(digests != commonest, "")
     # Of several structures each has a commonest layout: these are one group, which no digest names.
     named = several.reindex(frame.index) & ((part != "") | frame["structure"].isna())
-    layout = ("layout " + frame["layout_digest"].str[:6]).where(named, "")
+    layout = ("layout " + digests.str[:6]).where(named, "")
     both = (frame["setting"] + ", " + layout).str.strip(", ")
     usual = frame["setting"].mode()
     main = (part == "") & (frame["setting"] == (usual.iloc[0] if len(usual) else ""))
@@ -78,16 +81,13 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
 
 def unit_of(group: pd.DataFrame) -> str:
     """What the samples of a labelled group are repeated over; builds of one digest are one layout."""
-    if group["structure"].notna().any() and group["structure"].nunique() > 1:
+    if group["structure"].nunique() > 1:
         if group["target"].nunique() > 1:
             return TARGET
-        if group.groupby("structure")["layout_digest"].first().nunique() > 1:
+        of_structure = group.dropna(subset="structure").drop_duplicates("structure")
+        if of_structure["layout_digest"].nunique() > 1:
             return LAYOUT
-    if "place" in group:
-        places = group["place"]
-    else:
-        places = group["structure"].iloc[:0]
-    if places.notna().any() and places.nunique() > 1:
+    if "place" in group and group["place"].nunique() > 1:
         return PLACE
     return SAMPLE
 
@@ -111,9 +111,15 @@ def units(group: pd.DataFrame, measure: str) -> Units:
 
 def _rates(rates: pd.Series, unit: pd.Series, places: pd.Series) -> dict[Hashable, float]:
     """The harmonic mean over a unit's places, which move the same bytes, of the median at each place."""
-    of_place = rates.groupby([unit, places]).median()
-    of_unit = 1 / (1 / of_place).groupby(level=0).mean()
-    return {int(key): float(value) for key, value in of_unit.items()}
+    known = unit.notna()
+    at_places: dict[int, dict[int, list[float]]] = {}
+    for number, place, rate in zip(unit[known], places[known], rates[known], strict=True):
+        at_places.setdefault(number, {}).setdefault(place, []).append(rate)
+    found: dict[Hashable, float] = {}
+    for number, at_place in sorted(at_places.items()):
+        seconds = [1 / median(taken) for taken in at_place.values()]
+        found[int(number)] = 1 / (fsum(seconds) / len(seconds))
+    return found
 
 
 def values(group: pd.DataFrame, measure: str) -> list[float]:
@@ -205,18 +211,30 @@ def _setting(samples: pd.DataFrame) -> pd.Series:
     return pd.Series("", samples.index, "str")
 
 
-def settings(samples: pd.DataFrame) -> pd.DataFrame:
-    """SETTING as texts; of tunables the values that were set, not those found before."""
-    texts = samples.reindex(columns=list(SETTING)).astype("str")
-    return texts.assign(**{name: texts_of(samples, family).replace("", "none") for name, family in FAMILIES.items()})
+def settings(samples: pd.DataFrame, names: Iterable[str] = SETTING) -> pd.DataFrame:
+    """SETTING, or these names of it, as texts; of tunables the values that were set, not those found before."""
+    texts = samples.reindex(columns=list(names)).astype("str")
+    for name in FAMILIES.keys() & texts.columns:
+        texts[name] = texts_of(samples, FAMILIES[name]).replace("", "none")
+    return texts
 
 
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
     """Those of `settings` that are not alike in all samples; a kernel that a cell names is none of them."""
-    texts = settings(samples).fillna("unknown")
-    named = unpacked(samples, "param", "kernel")["kernel"]
-    texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
-    return texts.loc[:, texts.nunique() > 1]
+    texts = settings(samples, [name for name in SETTING if _may_differ(samples, name)]).fillna("unknown")
+    if "kernel" in texts:
+        named = unpacked(samples, "param", "kernel")["kernel"]
+        texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
+    return texts[[name for name in texts if texts[name].nunique() > 1]]
+
+
+def _may_differ(samples: pd.DataFrame, setting: str) -> bool:
+    """Whether any column that a setting's text is made of differs: few do, and texts take time."""
+    if setting in FAMILIES:
+        columns = [name for name in samples.columns if name.startswith(f"{FAMILIES[setting]}.")]
+    else:
+        columns = [name for name in (setting, f"param.{setting}") if name in samples.columns]  # a cell names a kernel
+    return any(samples[name].nunique(dropna=False) > 1 for name in columns)
 
 
 def _counts(values: pd.Series) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -23,6 +24,8 @@ COLUMNS = [
 ]
 CARRIED = ("param.", "axis.")
 """Families of columns that a group has as its samples have them."""
+OF_A_GROUP = ("real_fullness_percent", "began", "cell", "structure", "place", "target", "layout_digest")
+"""What a group's numbers are made of, beside the measure."""
 
 
 def samples(frame: pd.DataFrame) -> pd.DataFrame:
@@ -108,35 +111,40 @@ def plotted(shown: statistics.Ratio | list[float]) -> dict[str, Any]:
 
 def medians(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """A row for each group of labelled samples and each column of `names`, as in `summarise`, compared with nothing."""
-    groups = rows.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
     carried = [name for name in rows.columns if name.startswith(CARRIED)]
+    groups = rows.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
+    alike = groups.head(1)[[*AXES, *carried, "transfer_size_bytes", "condition", "main", "setting"]].to_dict("records")
+    # A group of a hundred columns costs ten times as much as one of these.
+    used = rows[[name for name in (*OF_A_GROUP, *names) if name in rows.columns]]
     found = []
-    for _, group in groups:
-        found += _rows(group, names, carried)
+    for shared, (_, group) in zip(alike, used.groupby(groups.ngroup(), sort=False), strict=True):
+        found += _rows(group, names, shared)
     return pd.DataFrame(found, columns=[*COLUMNS, *carried]).astype({"main": "bool"})  # an empty table knows no types
 
 
-def _rows(group: pd.DataFrame, names: list[str], carried: list[str]) -> list[dict[str, object]]:
-    """A row for each of the measures that the group has."""
-    alike = group.iloc[0][[*AXES, *carried, "transfer_size_bytes", "condition", "main", "setting"]].to_dict()
-    alike["real_fullness_percent"] = group["real_fullness_percent"].median()
+def _rows(group: pd.DataFrame, names: list[str], shared: dict[Hashable, Any]) -> list[dict[Hashable, Any]]:
+    """A row for each of the measures that the group has; `shared`: what all its samples have in common."""
+    fullness = group["real_fullness_percent"].median()
     in_time = group["began"].argsort(kind="stable")
     several = group["structure"].notna().any()
-    layouts = [layout for _, layout in group.groupby("structure")] if several else [group]
+    layouts = group.groupby("structure").indices.values() if several else [range(len(group))]
+    cells = group["cell"].tolist()
     rows = []
     for measure in names:
         of_units = units(group, measure)
         sample_values = of_units.values
         if not sample_values:
             continue
+        values = group[measure].tolist()
         flags = []
         for layout in layouts:
-            flags += _flags(layout[measure], layout["cell"])
+            flags += _flags([(cells[place], values[place]) for place in layout if not math.isnan(values[place])])
         summary = statistics.summarise(sample_values)
         alone = of_units.kind == statistics.SAMPLE
         rows.append(
             {
-                **alike,
+                **shared,
+                "real_fullness_percent": fullness,
                 "layouts": len(sample_values) if of_units.kind in statistics.DRAWN else 1,
                 "measure": measure,
                 "n": summary.n,
@@ -155,10 +163,10 @@ def _rows(group: pd.DataFrame, names: list[str], carried: list[str]) -> list[dic
     return rows
 
 
-def _flags(column: pd.Series, cells: pd.Series) -> list[str]:
-    """E.g. 'transfer_size-64M_i3: 40.0% below the median, ...', among the samples of one layout."""
-    flags = column.dropna()
-    return [f"{cells[flags.index[index]]}: {reason}" for index, reason in statistics.outliers(flags.tolist())]
+def _flags(of_layout: list[tuple[str, float]]) -> list[str]:
+    """E.g. 'transfer_size-64M_i3: 40.0% below the median, ...', among the (cell, value) of one layout."""
+    far = statistics.outliers([value for _, value in of_layout])
+    return [f"{of_layout[place][0]}: {reason}" for place, reason in far]
 
 
 def _clean(table: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
