@@ -45,6 +45,8 @@ WITHOUT_SBIN = (
     "/bin/bash", "-c", '/bin/mount -t tmpfs none /usr/sbin && "$@"', "-",
 )  # fmt: skip
 
+BROKEN_PYTHON = "#!/bin/sh\necho 'pyenv: python3.11: command not found' >&2\nexit 127\n"
+
 # Records the call, and brings every program but those whose package is in the file "unavailable".
 MANAGER = """#!/bin/bash
 echo "${0##*/} $*" >>"$RECORD"
@@ -183,11 +185,22 @@ def clone(tmp_path: Path, wheels: Wheels) -> Clone:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> Clone:
-    """A clone whose environment is there."""
-    made = Clone(tmp_path_factory.mktemp("made"), wheels)
-    assert made.run("true").returncode == 0
-    return made
+def called(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> tuple[Clone, subprocess.CompletedProcess[str]]:
+    """A clone, of an archive that root unpacked, and its first call; the first Python on PATH does not run."""
+    clone = Clone(tmp_path_factory.mktemp("made"), wheels)
+    clone.stub("python3.11", BROKEN_PYTHON)
+    clone.stub("python3", f'#!/bin/sh\nexec {PYTHON} "$@"\n')
+    results = clone.root / "results"
+    results.mkdir()
+    results.chmod(0o775)
+    shows = 'echo "$PWD|$VIRTUAL_ENV|$PATH|$ANSIBLE_CONFIG|${PYTHONPATH-unset}|$1"; exit 7'
+    return clone, clone.run("bash", "-c", shows, "-", "two words", PYTHONPATH="/elsewhere", FSAGE_PYTHON="")
+
+
+@pytest.fixture(scope="module")
+def made(called: tuple[Clone, subprocess.CompletedProcess[str]]) -> Clone:
+    """The clone, whose environment is there."""
+    return called[0]
 
 
 @pytest.fixture(scope="module")
@@ -222,19 +235,18 @@ def users_clone(wheels: Wheels) -> Iterator[Clone]:
 # --- the environment -----------------------------------------------------------------------------------------------
 
 
-def test_first_call_installs_what_the_locks_hold_and_the_second_does_nothing(clone: Clone) -> None:
-    shows = 'echo "$PWD|$VIRTUAL_ENV|$PATH|$ANSIBLE_CONFIG|${PYTHONPATH-unset}|$1"; exit 7'
-    (results := clone.root / "results").mkdir()
-    results.chmod(0o775)
-    done = clone.run("bash", "-c", shows, "-", "two words", PYTHONPATH="/elsewhere")
-    assert done.returncode == 7, done.stderr
+def test_first_call_installs_what_the_locks_hold_and_the_second_does_nothing(
+    called: tuple[Clone, subprocess.CompletedProcess[str]],
+) -> None:
+    clone, done = called
+    assert done.returncode == 7, f"a Python that does not run is passed over: {done.stderr}"
     root, venv, path, ansible, pythonpath, argument = done.stdout.rstrip("\n").split("|")
     assert (root, venv, ansible) == (str(clone.root), str(clone.venv), f"{clone.root}/ansible.cfg")
     assert path == f"{clone.venv}/programs:{clone.venv}/bin:{clone.stubs}:/usr/sbin:/sbin"
     assert (pythonpath, argument) == ("unset", "two words")
     assert all(line.startswith("fsage: ") for line in done.stderr.splitlines()), "noise of pip and uv is for the log"
-    unpacked = "of an archive that root unpacked: root refuses where a group may write"
-    assert stat.S_IMODE(results.stat().st_mode) == (0o775 if os.geteuid() else 0o755), unpacked
+    mode = stat.S_IMODE((clone.root / "results").stat().st_mode)
+    assert mode == (0o775 if os.geteuid() else 0o755), "root refuses where a group may write"
     again = clone.run("python", "-c", "import fsage, tiny; print(fsage.__file__, tiny.word)")
     assert (again.stdout, again.stderr) == (f"{clone.root}/src/fsage/__init__.py tiny\n", "")
     assert "Audited" not in (clone.venv / "setup.log").read_text()
@@ -298,12 +310,10 @@ def test_environment_is_made_again_where_it_is_broken_or_moved(clone: Clone) -> 
 def test_no_python(clone: Clone) -> None:
     done = clone.run("true", FSAGE_PYTHON="/opt/py/bin/python3", FSAGE_INSTALL="no")
     assert "no Python >= 3.11 with the modules venv and pip (or ensurepip) is /opt/py/bin/python3" in done.stderr
-    clone.stub("python3.11", "#!/bin/sh\necho 'pyenv: python3.11: command not found' >&2\nexit 127\n")
+    clone.stub("python3.11", BROKEN_PYTHON)
     done = clone.run("true", FSAGE_PYTHON="", FSAGE_INSTALL="no")
     assert done.returncode == 1
     assert "no Python >= 3.11 with" in done.stderr and "apt-get install python3-venv" in done.stderr
-    clone.stub("python3", f'#!/bin/sh\nexec {PYTHON} "$@"\n')
-    assert clone.run("true", FSAGE_PYTHON="").returncode == 0, "one that does not run is passed over"
 
 
 def test_unknown_command_and_none(clone: Clone, environment: Path) -> None:
