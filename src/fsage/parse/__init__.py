@@ -29,8 +29,9 @@ VERSION = {
 
 
 def tidy(output: str) -> str:
-    """An output without what mail, editors and terminals add (fsage.layouts.stream)."""
-    return b"".join(tidied([output.encode(errors="surrogateescape")])).decode(errors="surrogateescape")
+    """An output without what mail, editors and terminals add (fsage.layouts.stream), and blanks at line ends."""
+    text = b"".join(tidied([output.encode(errors="surrogateescape")])).decode(errors="surrogateescape")
+    return re.sub("[ \\t]+$", "", text, flags=re.MULTILINE)
 
 
 class BadOutput(Exception):

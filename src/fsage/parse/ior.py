@@ -69,7 +69,10 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
     try:
         return _values(lines)
     except (KeyError, ValueError) as error:
-        raise BadOutput(f"IOR's output is not that of a known version: {error!r}") from error
+        why = f"no column {error}" if isinstance(error, KeyError) else f"{error}"
+        raise BadOutput(
+            f"IOR's output is not that of a known version, or its lines were wrapped or its numbers changed: {why}"
+        ) from error
 
 
 def row_of(stdout: str, kind: str) -> int:

@@ -60,7 +60,8 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     head = _find(text, HEAD)
     version = head[1]
     tasks = _count(head[2])
-    command = _find(text, r"^Command line used: (.*)$")[1]
+    command_lines = _find(text, r"^Command line used: ((?:.+\n)+?)(?:Path|V-1|WARNING|\n)")[1]  # wrapped at times
+    command = " ".join(command_lines.splitlines())
     files = _count(_find(text, r"^\d+ tasks, (\d+) (?:file|director)")[1])
     stonewall = re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M)
     if stonewall:  # then all tasks continue until they have as many as the fastest had
@@ -124,7 +125,7 @@ def _rates(text: str) -> dict[str, float]:
         raise BadOutput(f"mdtest's columns {' '.join(header.split())} are not Operation Max Min Mean")
     rates = {}
     for line in rows:
-        row = re.match(r"\s*((?:File|Directory) \w+)\s*:?((?:\s+\S+){4})$", line)
+        row = re.match(r"\s*((?:File|Directory) \w+)\s*:?((?:\s+[^\s:]+){4})$", line)
         if not row:
             continue
         try:
