@@ -24,12 +24,16 @@ from fsage.layouts.store import (
     shown,
     without,
 )
-from fsage.layouts.stream import check_whole
+from fsage.layouts.stream import UNENDED, check_whole
 
 KIND = "allocation group"
 BLOCK_BYTES = 4096
 FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+)$")
+OF_INFO = (  # what xfs_info has of the superblock
+    (re.compile(rb"data +=.* bsize=(\d+) +blocks=(\d+)"), (b"blocksize", b"dblocks")),
+    (re.compile(rb"meta-data=.* agsize=(\d+) blks"), (b"agblocks",)),
+)
 TABLE = re.compile(rb" *from +to +extents +blocks +pct")
 CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+[.,][0-9]+)(?: +[0-9.,]+)* *$")  # a comma: by locale
 NO_ROW = re.compile(rb" *\d[\d.,' \xa0-\xff]* *$")
@@ -73,6 +77,8 @@ class _Told:
                 self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
             elif field_line := FIELD.match(line):
                 self.superblock[field_line[1]] = number_of(field_line[2])
+            elif line.startswith((b"data", b"meta-data=")):
+                self._read_info(line)
             elif TABLE.match(line):
                 self.tables.append([])
                 self.groups += group
@@ -88,6 +94,12 @@ class _Told:
                 self.complaints.append(line.strip())
             elif named := OF_GROUP.match(line):
                 group = [number_of(named[1])]
+
+    def _read_info(self, line: bytes) -> None:
+        for pattern, names in OF_INFO:
+            match = pattern.match(line)
+            if match:
+                self.superblock.update(zip(names, map(number_of, match.groups())))
 
     def check(self) -> None:
         """Raise NotThisText where rows are missing, or there are several texts."""
@@ -263,7 +275,6 @@ NAME = re.compile(rb"(?!FLAG Values:)(\S.*):( no extents)?$")
 ROW = re.compile(
     rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)"
 )
-UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
 LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
 """A line that was bent, so that what it tells is lost; others are what people, shells and the tool say between."""
 
@@ -343,8 +354,9 @@ def _check_rows_of(name: bytes, is_file: bool) -> None:
         raise NotThisText(f"xfs_bmap's text has no row below {shown(name)!r}: rows are missing, or it was cut short")
 
 
-FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+(\S+(?: \S+)*?)(?:\s{2,}.*| \d+)?$")
-GROUP = re.compile(rb".*\s1\s+\(0\.\.\d+\)\s+\d+$")
+FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S")
+OF_AG = re.compile(rb".*\s(\d+)\s+\(\d+\.\.\d+\)\s+\d")
+SPECIAL_OF_EXT4 = b": special 102:"  # owners that only ext4 has (EXT4_FMR_OWN_FS and following, fs/ext4/fsmap.h)
 FSMAP_FREE = b"free space"
 
 
@@ -352,13 +364,14 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
     """The store of `xfs_io -c fsmap MOUNT`, with or without -v: each extent, by who has it. Raises NotThisText.
 
     It counts sectors. How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked. The first device is
-    the main one. Its extents must follow one another without a gap; a text that was cut between two lines cannot be
-    told from a whole one.
+    the main one. Its extents must follow one another without a gap; what files share is listed for each of them
+    (rmapbt). A text that was cut between two lines cannot be told from a whole one. Without -v it has no groups.
     """
     free: list[tuple[int, int]] = []
     end = 0
     main = b""
-    group = 0
+    filesystem = "xfs"
+    group_end = 0  # of the first, where it is told (-v)
     line = b""
     for line in lines:
         row = FSMAP_ROW.match(line)
@@ -371,13 +384,17 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
             continue
         start = number_of(row[2])
         last = number_of(row[3])
-        if start != end or last < start:
+        is_free = FSMAP_FREE in line
+        if start > end or last < start or (is_free and start < end):
             raise NotThisText(f"fsmap's text has sectors {start} to {last} where {end} should follow: it is not whole")
-        if row[4].startswith(FSMAP_FREE):
+        if is_free:
             free.append((start * SECTOR_BYTES, (last + 1 - start) * SECTOR_BYTES))
-        if not group and GROUP.match(line):
-            group = start * SECTOR_BYTES
-        end = last + 1
+        if SPECIAL_OF_EXT4 in line:
+            filesystem = "ext4"
+        group = OF_AG.match(line)
+        if group and group[1] == b"0":
+            group_end = max(group_end, last + 1)
+        end = max(end, last + 1)
     if not line.endswith(b"\n"):
         raise NotThisText(UNENDED)
     if not free:
@@ -385,8 +402,14 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
     device_bytes = end * SECTOR_BYTES
     check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
     if any(start % BLOCK_BYTES or length % BLOCK_BYTES for start, length in free):
-        raise NotThisText(f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes")
-    geometry = Geometry(device_bytes, BLOCK_BYTES, group or device_bytes)
-    store = of_extents("xfs", "xfs_io fsmap; it has no mark of its end", "allocation group", geometry, free, counting)
+        raise NotThisText(
+            f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes, and does not say in which: "
+            f"{ASK} does"
+        )
+    geometry = Geometry(device_bytes, BLOCK_BYTES, group_end * SECTOR_BYTES or device_bytes)
+    store = of_extents(filesystem, "xfs_io fsmap; it has no mark of its end", KIND, geometry, free, counting)
+    if not group_end:
+        del store.found["groups"]
+        store.absent["groups"] = "fsmap tells of groups only with -v"
     store.absent["files"] = "fsmap is read for free space only"
     return store
