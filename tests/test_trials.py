@@ -119,8 +119,11 @@ def test_a_document_of_another_form_tells_the_same(change):
         lambda text: text.replace("\n", "\r\n"),
         lambda text: "".join(f"> {line}" for line in text.splitlines(keepends=True)),
         lambda text: "\x1b[1m" + text.replace("\n", "\x1b[0m\n", 3),
+        lambda text: "".join(f"{line:<80}\n" for line in text.splitlines()),
+        lambda text: "".join(f"fio-1  | {line}\n" for line in text.splitlines()),
+        lambda text: "- so:\n\n  ```\n" + "".join(f"  {line}\n" for line in text.splitlines()) + "  ```\n",
     ],
-    ids=["mark", "windows", "mail", "colours"],
+    ids=["mark", "windows", "mail", "colours", "blanks", "docker", "code in a list"],
 )
 @pytest.mark.parametrize(
     ("parser", "name"),
@@ -389,12 +392,30 @@ def wrapped(text: str) -> str:
         f"<pre>{WHOLE}</pre>".encode(),
         WHOLE.rstrip("\n").encode(),
         WHOLE.replace(" dir_index", "\ndir_index", 1).encode(),
+        *(
+            "".join(f"{put}{line}\n" for line in WHOLE.splitlines()).encode()
+            for put in ("  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+")
+        ),
+        "".join(f"out.txt:{number}:{line}\n" for number, line in enumerate(WHOLE.splitlines(), 1)).encode(),
+        "".join(f"{number}. {line}\n" for number, line in enumerate(WHOLE.splitlines(), 1)).encode(),
+        ("1. I ran:\n\n   ```\n" + "".join(f"   {line}\n" for line in WHOLE.splitlines()) + "   ```\n").encode(),
     ],
     ids=[
         *("utf16", "mark", "stripped", "mail of windows", "mail", "colours"),
         *("table", "code", "blanks at line ends", "no-break blanks", "line numbers", "times", "journal", "host"),
         *("every other line blank", "old Mac", "tabs", "no mark", "dashes", "in JSON", "web page", "last line open"),
-        "wrapped features",
+        *(
+            "wrapped features",
+            "slurm",
+            "docker",
+            "kubectl",
+            "chat",
+            "comment",
+            "patch",
+            "grep",
+            "list",
+            "code in a list",
+        ),
     ],
 )
 def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
@@ -454,6 +475,22 @@ File size of /c is 262144 (64 blocks of 4096 bytes)
    1:       32..      63:       1004..      1035:     32:       1032: last,encoded,shared,eof
 /c: 2 extents found
 """
+FSMAP = """\
+\t0: 8:16 [0..7]: static fs metadata 8
+\t1: 8:16 [8..15]: free space 8
+\t2: 8:16 [16..23]: inode 132 data 0..7 8
+\t3: 8:16 [16..23]: inode 137 data 0..7 8
+\t4: 8:16 [24..31]: free space 8
+"""
+FSMAP_V = """\
+ EXT: DEV BLOCK-RANGE  OWNER       FILE-OFFSET AG AG-OFFSET TOTAL FLAGS
+   0: 8:16 [0..15]:    free space              0  (0..15)      16
+   1: 8:16 [16..31]:   132         0..15       1  (0..15)      16 0100000
+"""
+INFO = """\
+meta-data=/dev/sdb               isize=512    agcount=4, agsize=4096 blks
+data     =                       bsize=1024   blocks=16384, imaxpct=25
+"""
 LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
 OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
@@ -472,6 +509,13 @@ def test_blanks_and_prompts_change_no_text(text):
         "".join(f"{line}  \n" for line in lines),
         "".join(f"    {line}\n" for line in lines),
         f"{prompt}cmd\n{text}{prompt}\n",
+        f"{prompt}cmd\n{text}{prompt}",
+        f"```\n{text}```\n\nreal\t0m1.1s\n",
+        f"\x1b]0;oss1\x07\x1b[?2004l\r{text}".replace("\n", "\r\r\n"),
+        f"[code]{text}[/code]\n",
+        f"[sudo] password for admin: {text}",
+        "".join(f"--More--\r        \r{line}\n" for line in lines),
+        f"\x1b[H\x1b[2JEvery 2.0s: cmd\x1b[3;1H{text}",
     ):
         assert look(bent)[0] == look(text)[0]
 
@@ -498,6 +542,13 @@ def test_blanks_and_prompts_change_no_text(text):
             "34400000 free blocks (the superblock's)",
         ),
         ("actual 120, ideal 30, fragmentation factor 75.00%\n", "Files have 120 extents, where 30 would do."),
+        (FSMAP, "50.0% full"),
+        (INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),
+        ("inode 128 actual 2 ideal 1\nactual 2, ideal 1, fragmentation factor 50.00%\n", "2 extents, where 1 would do"),
+        (
+            E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
+            "feature bigalloc, whose clusters e2freefrag misreads unless it is mounted (run dumpe2fs)",
+        ),
         (OLD_FREESP.replace("   pct\n", "   pct  blkcdf  extcdf\n").replace("0.00\n", "0.00 0.0 0.0\n"), "75,606"),
     ],
 )
@@ -536,6 +587,24 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "        AG    extents     blocks\n         0          5        100\n",
             "`freesp -g`, which tells sums of gro",
         ),
+        (FSMAP.replace("16..23]: in", "16..31]: in"), "has sectors 24 to 31 where 32 should follow"),
+        (FSMAP.replace("[16..", "[20..").replace("24..", "23.."), "sectors 20 to 23 where 16 should follow"),
+        (
+            FSMAP.replace("[24..31]", "[24..25]"),
+            "in other blocks than of 4096 bytes, and does not say in which: `xfs_db",
+        ),
+        (INFO, "xfs_info, which tells sizes only: give that of `xfs_db -r -c 'freesp -s' DEVICE` behind it"),
+        (" ".join(FILEFRAG_2009.splitlines()), "filefrag's lines stand on one"),
+        (FILEFRAG + re.sub("   1: .*\n", "-- 8< --\n", FILEFRAG).replace("/c", "/d"), "/d ends before its last extent"),
+        (BUDDIES.replace("]\n", "] |\n"), "mb_groups has something behind its row '#0"),
+        (
+            re.sub(r"Num(.*): .*\n[^@]*", r"Num\1: 0\n", E2FREEFRAG),
+            "34501259 free blocks and no free extent: it has feature bigalloc",
+        ),
+        ("dumpe2fs 1.47.0 (5-Feb-2023)\n\ngroup:block:super:gdt\n0:0:0:1-1\n", "no list that is read: run `dumpe2fs D"),
+        ("Overall:\n    Device size:  1.00GiB\n", "a text of btrfs, of which none is read: run `fsage evidence MOUNT`"),
+        ("obdfilter.l-OST0000.kbytesfree=10\n", "lctl, which tells of no free space: run `lfs df`"),
+        ('{\n    "stdout_lines": [\n        "Device: /dev/x"\n', "JSON of ansible: give the program's own text"),
         ("actual 120, ideal 30, fragmentation factor 7", "no whole factor, such as 75.00%: it was cut short"),
         (FILEFRAG + FILEFRAG, "filefrag lists /c twice: give one text at a time"),
         (OLD_BMAP + OLD_BMAP, "lists .* twice: give one text at a time"),
@@ -598,6 +667,13 @@ def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
     rows = [line.split() for line in text.splitlines()[1:]]
     assert store["free_extents"]["count"] == sum(int(row[4]) for row in rows)
     assert "lists 64 groups and has no mark of its end" in said and not store["warnings"]
+
+
+def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners() -> None:
+    assert look(FSMAP_V)[0]["groups"]["count"] == 2
+    store, _ = look(FSMAP.replace("static fs metadata", "special 102:1"))
+    assert (store["filesystem"], store["groups"]) == ("ext4", None)
+    assert store["absent"]["groups"] == "fsmap tells of groups only with -v"
 
 
 def test_a_comma_of_another_language_changes_no_number() -> None:

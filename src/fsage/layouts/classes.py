@@ -105,6 +105,7 @@ def spread(rows: Iterable[tuple[int, int, int]], blocks: int) -> list[Class]:
 ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
 LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +\d+ +\d+ +\[ *((?:\d+ +)+)\](.*)")
 LDISKFS_HEAD = b"gfree"
+CORRUPT = b"corrupt"  # `Block bitmap corrupted!`
 BLOCK_BYTES = 4096
 GROUP_BLOCKS = 32768
 
@@ -137,6 +138,8 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
         blocks = number_of(row[2])
         extents = number_of(row[3])
         is_sound = blocks == sum(count << power for power, count in own.items()) and blocks <= GROUP_BLOCKS
+        if row[5].strip() and CORRUPT not in row[5]:
+            raise NotThisText(f"mb_groups has something behind its row {shown(line)!r}: give its own text")
         if row[5].strip() or not is_sound or not bool(blocks) <= extents <= sum(own.values()):
             damaged.append(number)
             free.append(0)

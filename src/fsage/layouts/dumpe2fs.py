@@ -13,7 +13,7 @@ from fsage.base import Json
 from fsage.layouts import freespace, geometry
 from fsage.layouts.freespace import Counting
 from fsage.layouts.store import OF_EXTENTS, NotThisText, Store, check_device, number_of, runs_of, without
-from fsage.layouts.stream import LINE_BYTES, Text
+from fsage.layouts.stream import LINE_BYTES, UNENDED, Text
 
 FIELD = re.compile(rb"([A-Z][^:]*):[ \t]+(\S.*)")
 BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")
@@ -159,7 +159,7 @@ def read_header(lines: Iterable[bytes]) -> tuple[Header, bytes | None]:
     if lacking:
         raise NotThisText(f"the header of dumpe2fs lacks {', '.join(lacking)}: not its text, or cut short")
     if first_group is None and not line.endswith(b"\n"):  # a number may lack digits
-        raise NotThisText("the header of dumpe2fs ends within a line: it was cut short")
+        raise NotThisText(UNENDED)
     try:
         blocks, block_bytes, first, in_group, inodes, free = (number_of(fields[name]) for name in NEEDED)
         check_device(blocks, block_bytes)

@@ -30,9 +30,11 @@ OLD_HEAD = re.compile(rb"File size of .+ is \d+ \(\d+ blocks?\)$")  # older: wit
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
 OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))? *$")  # before 1.42.7
 END = re.compile(rb"(.+): (\d+) extents? found")
+FOUND = re.compile(rb"\d extents? found")
+LAST = b"last"  # a flag since 1.43
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
-LIKE_A_ROW = re.compile(rb"\s*\d+[\s:]|.*\d\.\. *\d|.*(?:File size of |extents? found)")
+LIKE_A_ROW = re.compile(rb"\s*\d+(?::|\s*$|\s+\d)|.*\d\.\. *\d|.*(?:File size of |extents? found)")
 """A line that was bent, so that what it tells is lost."""
 TITLE = re.compile(rb" ?ext:? ")
 OF_DEVICES = b"dev:"
@@ -63,6 +65,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     differing = list[str]()
     failed = list[str]()
     rows = 0
+    is_last = False
     names = set[int]()  # of the file at hand, and of all
     for line in lines:
         check_whole(line)
@@ -79,6 +82,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             listed = True
             rows += 1
             flags.update(of_row)
+            is_last = LAST in of_row
             if PLACELESS.intersection(of_row):
                 continue
             if (end - begin, last - place) != (length - 1, length - 1):
@@ -106,6 +110,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                     f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, files before it in blocks of "
                     f"{layouts.block_bytes}: give the files of one file system at a time"
                 )
+        elif len(FOUND.findall(line)) > 1:
+            raise NotThisText(f"filefrag's lines stand on one, {_shown(line[:60])!r}: give the program's own text")
         elif end_line := END.match(line):
             layouts = layouts or FileLayouts(None)
             count = number_of(end_line[2])
@@ -113,6 +119,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             if hash(end_line[1]) in names:
                 raise NotThisText(f"filefrag lists {_shown(end_line[1])} twice: give one text at a time")
             names.add(hash(end_line[1]))
+            if name == end_line[1] and listed and flags[LAST] and not is_last:
+                raise NotThisText(f"filefrag's list of {_shown(name)} ends before its last extent: rows are missing")
             if name == end_line[1] and (listed or not count):
                 found = layouts.add(pieces, places)
                 devices.update(places)
@@ -176,6 +184,7 @@ NUMBER = re.compile(
 CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.,]+%)?")
 UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40, b"P": 1 << 50}
 COMPLAINT = re.compile(rb".*(?:does not match|while (?:reading|trying|opening)|[Bb]ad magic|[Cc]orrupt|[Pp]ermission)")
+BIGALLOC = "it has feature bigalloc, whose clusters e2freefrag misreads unless it is mounted (run dumpe2fs)"
 NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks")
 
 
@@ -221,6 +230,8 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     if listed != extents:
         raise NotThisText(f"e2freefrag counts {extents} free extents and its rows list {listed}: rows are missing")
     largest = head.get(b"Max free extent", 0) << 10
+    if free and head.get(b"Num free extent") == 0:
+        raise NotThisText(f"e2freefrag counts {free} free blocks and no free extent: {BIGALLOC}")
     if (free and not rows) or len({row[-1] < 0 for row in rows}) > 1:
         raise NotThisText("e2freefrag's histogram is missing, or its last row is cut short")
     if rows and largest and not rows[-1][0] <= largest < rows[-1][1]:
@@ -242,7 +253,7 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     listed = sum(row.blocks for row in classes)
     if listed != free:
         source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
-        source += ": it is mounted, or damaged"
+        source += f": it is mounted, or damaged, or {BIGALLOC}"
     extents = sum(row.extents for row in classes)
     mean = listed * block_bytes / extents / 1024 if extents else 0
     average = head.get(b"Avg free extent", mean)

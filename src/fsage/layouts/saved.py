@@ -52,7 +52,7 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(servers.of_lfs_df_text)),
     (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s*"offset": "0x'), servers.of_bluestore_text),
-    (re.compile(rb"actual \d+, ideal \d+, fragmentation factor "), _placeless(xfs.of_frag_text)),
+    (re.compile(rb"(?:inode \d+ )?actual \d+,? ideal \d+"), _placeless(xfs.of_frag_text)),
 )
 
 
@@ -66,7 +66,7 @@ HINTS = (
         "it is the text of `freesp` without its first line (`from to extents blocks pct`): give that too",
     ),
     (
-        re.compile(rb"\S+-(?:OST|MDT)[0-9a-f]{4}"),
+        re.compile(rb"[^\s.]+-(?:OST|MDT)[0-9a-f]{4}"),
         "it is the text of `lfs df` without its first line (`UUID 1K-blocks ...`): give that too",
     ),
     (
@@ -78,7 +78,7 @@ HINTS = (
         "it is a score or a histogram of bluestore: run `ceph daemon osd.N bluestore allocator dump block`",
     ),
     (
-        re.compile(rb".*: +0xEF53$"),
+        re.compile(rb"(?!.*Filesystem magic number).*: +0xEF53$"),
         "it is the text of dumpe2fs in another language than English: run `LC_ALL=C dumpe2fs DEVICE`",
     ),
     (
@@ -89,6 +89,26 @@ HINTS = (
         re.compile(rb"e4defrag \d|.*<Fragmented files>"),
         "it is the text of `e4defrag -c`, which lists a few files only: run `filefrag -v FILE ...`",
     ),
+    (
+        re.compile(
+            rb"(?:dumpe2fs|debugfs|e2fsck|tune2fs|resize2fs|mke2fs) 1\.|group:block:super|Inode: \d+ +Type: |"
+            rb"Level Entries |Pass 1: "
+        ),
+        "this text of e2fsprogs has no list that is read: run `dumpe2fs DEVICE`, or for files `filefrag -v FILE ...`",
+    ),
+    (
+        re.compile(rb"meta-data=.* agsize="),
+        "it is the text of xfs_info, which tells sizes only: give that of `xfs_db -r -c 'freesp -s' DEVICE` behind it",
+    ),
+    (
+        re.compile(rb"Overall:|(?:Data|System|Metadata)[, +]|Label: .* uuid: |(?:leaf|node) \d+ (?:items|level) "),
+        "it is a text of btrfs, of which none is read: run `fsage evidence MOUNT`",
+    ),
+    (
+        re.compile(rb"lmm_|\s*lcm_|[\w-]+(?:\.[\w-]+)+="),
+        "it is a text of lfs getstripe or lctl, which tells of no free space: run `lfs df`, or `dumpe2fs` on a server",
+    ),
+    (re.compile(rb'\s*"stdout(?:_lines)?": '), "it is JSON of ansible: give the program's own text"),
 )
 """What is known but not read, and what to run instead."""
 
@@ -162,12 +182,12 @@ def _read(text: Text, counting: Counting) -> Store:
         for pattern, reader in READERS:
             if pattern.match(line):
                 return _with_note(reader(text, counting), reader, [*first, *text.tail.splitlines()])
-    for pattern, hint in HINTS:
-        if any(pattern.match(line) for line in first):
-            raise NotThisText(hint)
     failed = next((line for line in first if FAILED.match(line)), None)
     if failed:
         raise NotThisText(f"the program failed, and says {shown(failed.strip())!r}")
+    for pattern, hint in HINTS:
+        if any(pattern.match(line) for line in first):
+            raise NotThisText(hint)
     begins = f"begins with {shown(first[0])!r}" if first else "is empty"
     raise NotThisText(
         f"it {begins}, which no program writes whose text is read. These are dumpe2fs, e2freefrag, filefrag, xfs_bmap, "

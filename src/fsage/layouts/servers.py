@@ -108,7 +108,7 @@ def of_lfs_df_text(lines: Iterable[bytes]) -> Store:
 
 
 BLUESTORE_HEAD = re.compile(rb'"(?:alloc_type|alloc_name|extents)":')
-PROMPT = re.compile(rb".*[#$%>]\s*$")  # of a shell, behind the dump
+CLOSED = re.compile(rb"[\s\]}]*[\]}]\s*$")
 WORD = re.compile(rb'"(capacity|alloc_unit|offset|length)": ?(?:"0x([0-9a-f]{1,16})"|(\d{1,19})(?=[,\s}]))')
 MOST_EXTENTS = 20_000_000
 UNIT_BYTES = 4096
@@ -127,11 +127,11 @@ def of_bluestore_text(lines: Iterable[bytes], counting: Counting) -> Store:
     last = b""
     has_head = False
     for line in lines:
-        if PROMPT.match(line):
-            continue
-        last = line
         has_head = has_head or bool(BLUESTORE_HEAD.search(line))
-        for name, hexadecimal, decimal in WORD.findall(line):
+        words = WORD.findall(line)
+        if words or CLOSED.match(line):  # what else stands behind the dump, a shell wrote
+            last = line
+        for name, hexadecimal, decimal in words:
             number = int(hexadecimal, 16) if hexadecimal else int(decimal)
             if name == b"offset":
                 starts.append(number)

@@ -23,28 +23,41 @@ MOST_BYTES = 64 << 30
 """Most bytes of a text, unpacked."""
 UTF_8_MARK = codecs.BOM_UTF8
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-ADDED = re.compile(rb"\r|\x1b\[|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?pre|&nbsp;|\0")
+ADDED = re.compile(
+    rb"\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:pre|code)|&nbsp;|\0|\[/?code\]|\{noformat\}|\[sudo\]"
+)
 BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf|&nbsp;|\t")
 """What web pages, editors and some languages have for a blank."""
-NOTHING = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\xe2\x80\x8b|</?(?:pre|code)\b[^>]*>|\0|\r(?=\n)")
-"""Colours, blanks of no width, marks of a web page, and what pads a file."""
+PLACED = re.compile(rb"\x1b\[[\d;]*[Hf]")
+"""Where a terminal shall write the next line, as watch tells it."""
+NOTHING = re.compile(
+    rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
+    rb"</?(?:pre|code)\b[^>]*>|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
+)
+"""Colours, titles, blanks of no width, marks of a web page, the question of sudo, and what pads a file."""
 PRINTED = ((b"\xe2\x80\x93", b"-"), (b"\xe2\x80\xa6", b"..."), (b"\xe2\x80\xa5", b".."))
 """What programs for print make of `-`, `...` and `..`."""
 ESCAPES = ((b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"'))
-PROGRAMS = rb"(?:fio|ior|mdtest|dumpe2fs|e2freefrag|filefrag|xfs_\w+|WARNING|ERROR)\b"
-INDENTED = re.compile(rb"(?!" + PROGRAMS + rb")[\w.@-]+(?:: | ?\| |> )|\| ?|[ \t]+")
+PROGRAMS = rb"(?:fio|ior|mdtest|dumpe2fs|e2freefrag|filefrag|xfs_\w+|inode|File|WARNING|ERROR)(?=[: ])"
+INDENTED = re.compile(
+    rb"(?!" + PROGRAMS + rb")(?:\d\d:\d\d < ?\S+> |[\w.@/-]+(?:: ?| *\| |> )|[ \t]*\d+: |\[\S+\] |# |[|+] ?|[ \t]+)"
+)
 """What all lines of a quotation, of a block of code, in a table or of one host begin with; not what a program says."""
-NUMBERED = re.compile(rb"\A[ \t]*(\d{1,9})(?:[ \t]*[:|] ?|\t| )(?!\d+:\d+ \[|\[)")
+BLANKS_BEFORE = re.compile(rb"[ \t]+")
+OWN_INDENT = re.compile(rb"\s+\d+:")  # a row of filefrag, xfs_bmap or fsmap
+NUMBERED = re.compile(rb"[ \t]*(\d{1,9})(?:[ \t]*[:|.)] ?|\t| )(?! *(?:\d+:\d+ )?\[| *\d+\.\.)")
 STAMPED = re.compile(
-    rb"\A\[?(?:\d{4}-\d\d-\d\d[ T]|[A-Z][a-z]{2} +\d+ )\d\d:\d\d:\d\d[^ \]]*\]?"
+    rb"\[?(?:\d{4}-\d\d-\d\d[ T]|[A-Z][a-z]{2} +\d+ )\d\d:\d\d:\d\d[^ \]]*\]?"
     rb"(?: [\w.-]+ (?:[\w./-]+\[\d+\]|kernel):)? "
 )
-QUOTE = re.compile(rb"\A[ \t]*(?:> ?)+")
+QUOTE = re.compile(rb"[ \t]*(?:> ?)+")
 LEFT_OUT = re.compile(
     rb"(?i)\W*(?:\.\.\.|snip(?:ped)?|truncated|(?:more )?(?:lines )?(?:omitted|skipped|left out))\W*$"
 )
 RUNS = re.compile(rb" *\d[\d, -]*$")
 FIRST_LINES = 40
+UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
+PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:) *\Z")
 
 
 def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -74,16 +87,39 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
     all_lines = first.split(b"\n", FIRST_LINES)[:FIRST_LINES]
     lines = [line for line in all_lines if line.strip()]
     is_quoted = 2 * sum(line.startswith(b">") for line in lines) > len(lines)
-    indented = INDENTED.match(_shared(lines))
-    before = re.compile(rb"\A" + re.escape(indented[0])) if indented else None
-    if is_quoted:
-        before = QUOTE
-    elif len(lines) > 2:
-        before = next((prefix for prefix in (NUMBERED, STAMPED) if _all_begin(lines, prefix)), before)
+    before = QUOTE if is_quoted else _before(lines)
     is_padded = 2 * sum(line.endswith((b" ", b" \r")) for line in lines) > len(lines)
     is_doubled = len(lines) > 2 and not any(line.strip() for line in all_lines[1::2])
     is_plain = not (before or is_padded or is_doubled or ADDED.search(first))
-    yield from blocks if is_plain else _lines_tidied(blocks, before, is_padded, is_doubled)
+    yield from _without_prompt(blocks if is_plain else _lines_tidied(blocks, before, is_padded, is_doubled))
+
+
+def _before(lines: list[bytes]) -> re.Pattern[bytes] | None:
+    """What was put before all lines, or before all but a few that somebody wrote around them."""
+    if len(lines) > 2:
+        for prefix in (NUMBERED, STAMPED):
+            if _all_begin(lines, prefix):
+                return prefix
+    put = INDENTED.match(_shared(lines))
+    if not put:
+        indented = [line for line in lines if line.startswith((b"  ", b"\t"))]
+        if indented and 5 * len(indented) >= 4 * len(lines) and not OWN_INDENT.match(indented[0]):
+            put = BLANKS_BEFORE.match(_shared(indented))
+    if not put:
+        return None
+    pattern = re.escape(put[0])
+    if len(lines) > 2 and _all_begin([line[len(put[0]) :] for line in lines], NUMBERED):
+        pattern += NUMBERED.pattern
+    return re.compile(pattern)
+
+
+def _without_prompt(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """All of a text but a shell's prompt without an end behind it."""
+    last = b""
+    for block in blocks:
+        yield last
+        last = block
+    yield PROMPT.sub(b"", last)
 
 
 def check_whole(line: bytes) -> None:
@@ -135,8 +171,11 @@ def _lines_tidied(
 ) -> Iterator[bytes]:
     parts: list[bytes] = []  # of a line
     for line in Text(blocks):
-        line = before.sub(b"", line, 1) if before else line
-        line = BLANKS.sub(b" ", NOTHING.sub(b"", _replaced(line, PRINTED)))
+        put = before.match(line) if before else None
+        if put and put.end() < len(line):  # or it is a part of a line that was cut
+            line = line[put.end() :]
+        line = BLANKS.sub(b" ", NOTHING.sub(b"", PLACED.sub(b"\n", _replaced(line, PRINTED))))
+        line = line[line.rfind(b"\r") + 1 :]  # what a terminal overwrote is gone
         if is_doubled and not line.strip():
             continue
         if is_padded and line.endswith(b"\n"):
