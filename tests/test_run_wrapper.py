@@ -310,6 +310,7 @@ def test_environment_is_made_again_where_it_is_broken_or_moved(clone: Clone) -> 
 def test_no_python(clone: Clone) -> None:
     done = clone.run("true", FSAGE_PYTHON="/opt/py/bin/python3", FSAGE_INSTALL="no")
     assert "no Python >= 3.11 with the modules venv and pip (or ensurepip) is /opt/py/bin/python3" in done.stderr
+    assert "pip (or ensurepip) is /bin/true" in clone.run("true", FSAGE_PYTHON="/bin/true", FSAGE_INSTALL="no").stderr
     clone.stub("python3.11", BROKEN_PYTHON)
     done = clone.run("true", FSAGE_PYTHON="", FSAGE_INSTALL="no")
     assert done.returncode == 1
