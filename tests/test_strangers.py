@@ -89,7 +89,8 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
         fsage("--target", "local", "remeasure", "quickstart", "--state", "99.99"),
         "has no state '99.99'; it has ",
     )
-    refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M")
+    refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M; did you mean 10.00@264M?")
+    refused(fsage("--target", "local", "request", "quickstart", "80.50"), "did you mean 80.50@264M?")
     refused(fsage("--target", "local", "remeasure", "quickstart"), "--failed")
     refused(fsage("--target", "lokal", "plan", "quickstart"), "lokal")
     for words in (["doctor"], ["kernels"], ["evidence", tmp_path], ["fragments", tmp_path]):
@@ -136,6 +137,9 @@ def test_what_cannot_be_printed_ends_with_a_sentence(module: str) -> None:
 def test_numbers_that_cannot_be_are_refused_in_plain_words(fsage, tmp_path) -> None:
     assert fsage(*EVIDENCE, "--files", "9" * 20)[0] == 2
     assert fsage("fragments", tmp_path, "--worst", "9" * 20)[0] == 2
+    for value, why in (("-3", "-3 is too small; allowed: at least 1"), ("1.5", "'1.5' is not a whole number")):
+        code, err = fsage("count", "quickstart", "--layouts", value)
+        assert code == 2 and why in err
     refused(fsage(*EVIDENCE, "--fail-on", "full=1000"), "a percentage is at most 100")
 
 

@@ -49,6 +49,22 @@ def _refuse_empty(context: Any, words: Iterable[str]) -> None:
         context.fail("A word of the command line is empty: is a variable of the shell not set?")
 
 
+def _wrong_value(error: Any) -> str:
+    """A ValidationError in words: the value, and what is allowed."""
+    detail = error.errors()[0]
+    value = detail["input"]
+    match detail["type"]:
+        case "greater_than_equal":
+            return f"{value} is too small; allowed: at least {detail['ctx']['ge']}"
+        case "less_than_equal":
+            return f"{value} is too large; allowed: at most {detail['ctx']['le']}"
+        case "int_parsing" | "int_from_float":
+            return f"{value!r} is not a whole number"
+        case "float_parsing":
+            return f"{value!r} is not a number"
+    return f"{value!r}: {detail['msg']}"
+
+
 class Command(TyperCommand):
     """A command whose page has an example (its `epilog`) and exit codes, and that takes COMMON behind its name too."""
 
@@ -60,7 +76,12 @@ class Command(TyperCommand):
         """Read its words."""
         if ctx.allow_interspersed_args:
             _refuse_empty(ctx, takewhile(lambda word: word != "--", args))
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if error.__cause__:  # Pydantic's, whose sentence does not have the value
+                error.message = _wrong_value(error.__cause__)
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, those of all commands, and --help."""

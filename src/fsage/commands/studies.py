@@ -203,6 +203,9 @@ def remeasure(
     moved = sum(quarantine(plan, chosen, wanted) for plan in pool.plans)
     folders = ", ".join(str(quarantine_folder(plan)) for plan in pool.plans)
     command = pool.commands.measure
+    if not moved:
+        print(lines(f"fsage: study {study} has no such record, so none is quarantined"))
+        return
     print(lines(f"fsage: {counted(moved, 'record')} quarantined in {folders}; `{command}` measures those cells again"))
 
 

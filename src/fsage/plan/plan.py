@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, check_places, load_claim, load_target
 from fsage.study.cells import Cell
+from fsage.study.comparisons import known_cells, known_states
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
@@ -95,10 +95,7 @@ class Plan:
     def cells(self) -> dict[str, tuple[Cell, ...]]:
         """State -> its cells in the order of measuring, diagnostic cells among them."""
         first = next(iter(self.states), None)
-        if self.target.of_kind.drifts:
-            study = self.study
-        else:
-            study = self.study.without_watch()
+        study = self.study if self.target.of_kind.drifts else self.study.without_watch()
         return {name: tuple(study.cells_of(state, name == first)) for name, state in self.states.items()}
 
     @cached_property
@@ -199,18 +196,13 @@ class Plan:
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""
         if name not in self.states:
-            raise StudyError(f"study {self.study.name} has no state {name!r}; it has {', '.join(self.states)}")
+            raise StudyError(f"study {self.study.name} has no state {name!r}; {known_states(name, list(self.states))}")
 
     def check_cell(self, name: str) -> None:
         """Raise StudyError for a cell that no state of the study has."""
         names = sorted({cell.name for _, cell in self.all_cells()})
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            if near:
-                meant = f"did you mean {near[0]!r}?"
-            else:
-                meant = f"there are {len(names)}, such as {names[0]!r}"
-            raise StudyError(f"study {self.study.name} has no cell {name!r}; {meant}")
+            raise StudyError(f"study {self.study.name} has no cell {name!r}; {known_cells(name, names)}")
 
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""
