@@ -36,6 +36,10 @@ def main() -> None:
     if why:
         say(why)
         sys.exit(1)
+    for profile in given.profile or ():
+        if cli.get_profile_dir(profile) is None:
+            say(f"--profile {profile}: no folder with a config.yaml; fsage has slurm, which is profiles/slurm")
+            sys.exit(1)
     for path in given.configfile or ():
         try:
             Path(path).read_text("utf-8")

@@ -12,6 +12,7 @@ from snakemake.exceptions import WorkflowError
 
 from fsage import interrupt
 from fsage.base import in_words
+from fsage.base.message import say
 from fsage.plan.results import Results
 from fsage.run import invocation, progress, resources, runs
 
@@ -30,7 +31,8 @@ except (ValueError, OSError, runs.Superseded) as error:
     invocation.refuse(in_words(error))
 
 if workflow.is_main_process:
-    for note in (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE]))):
+    RUN_NOTES = (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE])))
+    for note in RUN_NOTES:
         atexit.register(note.unlink, missing_ok=True)
     progress.set_up(workflow.output_settings.verbose)
 
@@ -58,6 +60,15 @@ def on(name):
 REQUESTED = {}  # study -> its plans, filled when Snakemake asks for a study's manifests: so in dry runs too
 
 
+def end_without_output(error):
+    """End before anything is begun: what Snakemake says goes to standard output too, so it would add a traceback."""
+    if not isinstance(error, BrokenPipeError):  # of a reader that has enough, such as head
+        say(f"standard output: {error.strerror}")
+    for note in RUN_NOTES:
+        note.unlink(missing_ok=True)
+    os._exit(1)
+
+
 def manifests_of(pool):
     """The manifests of a study's states; the first time, say the plan in one line, in a dry run its states too."""
 
@@ -70,7 +81,10 @@ def manifests_of(pool):
                 limits = workflow.resource_settings
                 jobs, option = (limits.nodes, "--jobs") if limits.nodes else (limits.cores, "--cores")
                 lines = CALL.lines(pool, workflow.output_settings.dryrun, jobs, option)
-                print(*lines, sep="\n", flush=True)
+                try:
+                    print(*lines, sep="\n", flush=True)
+                except OSError as error:
+                    end_without_output(error)
             paths.extend(map(str, pool.manifests()))
         return paths
 
