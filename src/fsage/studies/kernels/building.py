@@ -112,6 +112,8 @@ def of_commit(commit: str) -> Kernel | None:
 
 def commit_of(tree: Path, name: str) -> str:
     """The whole name of a commit of a git tree. Raises Refusal."""
+    if not tree.is_dir():
+        raise Refusal(f"{tree}: there is no such folder; a git tree of Linux is wanted")
     command = ["git", "-C", str(tree), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -63,7 +63,7 @@ def _release(name: str) -> list[int]:
 
 def named(name: str) -> Kernel:
     """The kernel of this path, release or beginning of a release (6.1). Raises Refusal."""
-    if "/" in name:
+    if "/" in name or Path(name).is_file():
         return Kernel(name, Path(name).resolve())
     kernels = here()
     for kernel in kernels:
