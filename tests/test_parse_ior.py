@@ -101,6 +101,7 @@ def test_an_amount_is_compared_within_the_rounding_of_its_version():
         (r"(?m)^(read +8828.77.*\n)", r"\1\1", "2 rows of read"),
         (r"(?m)^(write|read) .*\n", "", "summary has no whole row"),
         (r"IOR-3.3.0: MPI", "MPI", "no line 'IOR-<version>'"),
+        (r"IOR-3.3.0: MPI", "IOR-2.10.3: MPI", "output of IOR 2, whose table has other columns: run IOR 3"),
         (r"#Tasks", "#T", "not that of a known version, or its lines were wrapped .*: no column '#Tasks'"),
         (r"(\d)\.(\d)", r"\1,\2", "or its numbers changed: could not convert"),
         (r"Finished  ", "WARNING: fsync(17) failed\nFinished  ", "WARNING: fsync"),

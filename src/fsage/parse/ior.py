@@ -64,6 +64,8 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
         if tells_of_trouble(line) and not HARMLESS.search(line) and not (stonewalled and STONEWALL.search(line)):
             trouble.append(line)
     check_end("IOR", rc, trouble, why_it_ended(stderr))
+    if any(line.startswith("IOR-2.") for line in lines):
+        raise BadOutput("it is the output of IOR 2, whose table has other columns: run IOR 3.0.1 or a later one")
     if not any(re.match(r"Finished\s*:", line) for line in lines):
         raise BadOutput("IOR's output lacks its last line, Finished: IOR or its launcher was ended, or it is no text")
     try:

@@ -57,12 +57,14 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     check_end("mdtest", rc, trouble, why_it_ended(stderr))
     if not re.search(r"^-- finished at .* --$", text, re.M):
         raise BadOutput("mdtest's output lacks its last line, finished at: it was cut short")
-    head = _find(text, HEAD)
+    head = _find(text, HEAD, "mdtest-VERSION was launched with")
     version = head[1]
     tasks = _count(head[2])
-    command_lines = _find(text, r"^Command line used: ((?:.+\n)+?)(?:Path|V-1|WARNING|\n)")[1]  # wrapped at times
+    command_lines = _find(text, r"^Command line used: ((?:.+\n)+?)(?:Path|V-1|WARNING|\n)", "Command line used")[
+        1
+    ]  # wrapped at times
     command = " ".join(command_lines.splitlines())
-    files = _count(_find(text, r"^\d+ tasks, (\d+) (?:file|director)")[1])
+    files = _count(_find(text, r"^\d+ tasks, (\d+) (?:file|director)", "2 tasks, 10 files")[1])
     stonewall = re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M)
     if stonewall:  # then all tasks continue until they have as many as the fastest had
         files = tasks * _count(stonewall[1])
@@ -72,7 +74,7 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
             f"{version} with -u and {tasks} tasks prints the rate of the fastest task, which can be 3 times that of "
             "all: measure with the mdtest of IOR 3.3 or later"
         )
-    iterations = _count(_find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)")[1])
+    iterations = _count(_find(text, r"^SUMMARY rate.*\(of (\d+) iterations\)", "SUMMARY rate: (of 1 iterations)")[1])
     per_s = _rates(text)
     if not per_s:
         raise BadOutput(
@@ -95,10 +97,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _find(text: str, pattern: str) -> re.Match[str]:
+def _find(text: str, pattern: str, like: str) -> re.Match[str]:
     match = re.search(pattern, text, re.M)
     if not match:
-        raise BadOutput(f"mdtest's output has no line like {pattern!r}: it is of another format or version")
+        raise BadOutput(f"mdtest's output has no line like {like!r}: it was cut, or is of another format or version")
     return match
 
 
