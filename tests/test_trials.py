@@ -475,6 +475,19 @@ File size of /c is 262144 (64 blocks of 4096 bytes)
    1:       32..      63:       1004..      1035:     32:       1032: last,encoded,shared,eof
 /c: 2 extents found
 """
+WRAPPED = """\
+Filesystem type is: 9123683e
+File size of /a is 154 (1 block of 4096 bytes)
+  ext:     logical_offset:        physical_offset: length:   expected:
+flags:
+    0:        0..    4095:          0..      4095:   4096:
+last,not_aligned,inline,eof
+/a: 1 extent found
+File size of /b is 4096 (1 block of 4096 bytes)
+    0:        0..       0:       3328..      3328:      1:
+last,unwritten,eof
+/b: 1 extent found
+"""
 FSMAP = """\
 \t0: 8:16 [0..7]: static fs metadata 8
 \t1: 8:16 [8..15]: free space 8
@@ -513,6 +526,7 @@ def test_blanks_and_prompts_change_no_text(text):
         f"```\n{text}```\n\nreal\t0m1.1s\n",
         f"\x1b]0;oss1\x07\x1b[?2004l\r{text}".replace("\n", "\r\r\n"),
         f"[code]{text}[/code]\n",
+        text.replace("size of ", "size of  "),
         f"[sudo] password for admin: {text}",
         "".join(f"--More--\r        \r{line}\n" for line in lines),
         f"\x1b[H\x1b[2JEvery 2.0s: cmd\x1b[3;1H{text}",
@@ -543,6 +557,9 @@ def test_blanks_and_prompts_change_no_text(text):
         ),
         ("actual 120, ideal 30, fragmentation factor 75.00%\n", "Files have 120 extents, where 30 would do."),
         (FSMAP, "50.0% full"),
+        (WRAPPED, "all files have 1 extent, 0.5 each"),
+        (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
+        (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
         (INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),
         ("inode 128 actual 2 ideal 1\nactual 2, ideal 1, fragmentation factor 50.00%\n", "2 extents, where 1 would do"),
         (
@@ -617,6 +634,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             re.sub("total.*\n|average.*\n", "", OLD_FREESP.replace("27.86", "24.86").replace("44.59", "47.59")),
             "digits or",
         ),
+        (E2FREEFRAG[E2FREEFRAG.index("Min. free") :], "e2freefrag without its first lines"),
         (OLD_FREESP.split("\n", 1)[1], "`freesp` without its first line"),
         (BUDDIES.split("\n", 1)[1], "mb_groups without its first line"),
         (

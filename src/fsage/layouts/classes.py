@@ -102,8 +102,9 @@ def spread(rows: Iterable[tuple[int, int, int]], blocks: int) -> list[Class]:
     return classes
 
 
-ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
-LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +\d+ +\d+ +\[ *((?:\d+ +)+)\](.*)")
+# Of a group its number, free blocks, extents, the first free block in it, buddies by power of two, and what follows.
+ROW = re.compile(rb"#(\d+) *: *(\d+) +(\d+) +(\d+) +\[ *((?:\d+ +)+)\](.*)")
+LDISKFS_ROW = re.compile(rb"#(\d+) *: *(\d+) +\d+ +(\d+) +(\d+) +\d+ +\[ *((?:\d+ +)+)\](.*)")
 LDISKFS_HEAD = b"gfree"
 CORRUPT = b"corrupt"  # `Block bitmap corrupted!`
 BLOCK_BYTES = 4096
@@ -121,6 +122,7 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
     sizes = Counter[int]()
     buddies = Counter[int]()
     damaged = list[int]()
+    highest = 0
     pattern = ROW
     for line in lines:
         check_whole(line)
@@ -134,13 +136,14 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
             raise NotThisText(
                 f"mb_groups continues with {shown(line)!r} where group {number} should be: it is not whole"
             )
-        own = {power: number_of(count) for power, count in enumerate(row[4].split()) if count != b"0"}
+        own = {power: number_of(count) for power, count in enumerate(row[5].split()) if count != b"0"}
         blocks = number_of(row[2])
+        highest = max(highest, blocks, number_of(row[4]))
         extents = number_of(row[3])
         is_sound = blocks == sum(count << power for power, count in own.items()) and blocks <= GROUP_BLOCKS
-        if row[5].strip() and CORRUPT not in row[5]:
+        if row[6].strip() and CORRUPT not in row[6]:
             raise NotThisText(f"mb_groups has something behind its row {shown(line)!r}: give its own text")
-        if row[5].strip() or not is_sound or not bool(blocks) <= extents <= sum(own.values()):
+        if row[6].strip() or not is_sound or not bool(blocks) <= extents <= sum(own.values()):
             damaged.append(number)
             free.append(0)
             continue
@@ -154,6 +157,11 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
         "mb_groups; blocks are taken for 4 KiB; sizes of extents are reckoned from buddies; "
         f"it lists {len(free)} groups and has no mark of its end"
     )
+    if len(free) > 1 and highest <= GROUP_BLOCKS // 2:
+        source += (
+            f"; no group has a block beyond {highest}, as with blocks below 4 KiB, and then all sizes are smaller: "
+            "`dumpe2fs -h` tells"
+        )
     store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
     free_bytes = store.found["free_bytes"]
     group_bytes = GROUP_BLOCKS * BLOCK_BYTES

@@ -25,7 +25,7 @@ from fsage.layouts.store import (
 )
 from fsage.layouts.stream import check_whole
 
-HEAD = re.compile(rb"File size of (.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
+HEAD = re.compile(rb"File size of +(.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
 OLD_HEAD = re.compile(rb"File size of .+ is \d+ \(\d+ blocks?\)$")  # older: with neither a size of a block nor rows
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
 OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))? *$")  # before 1.42.7
@@ -34,6 +34,8 @@ FOUND = re.compile(rb"\d extents? found")
 LAST = b"last"  # a flag since 1.43
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
+FLAGS = re.compile(rb" *((?:last|eof|unwritten|unknown_loc|delalloc|encoded|not_aligned|inline|shared|merged|,)+) *$")
+"""What mail wrapped of a row."""
 LIKE_A_ROW = re.compile(rb"\s*\d+(?::|\s*$|\s+\d)|.*\d\.\. *\d|.*(?:File size of |extents? found)")
 """A line that was bent, so that what it tells is lost."""
 TITLE = re.compile(rb" ?ext:? ")
@@ -94,6 +96,15 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             numbers = begin * block_bytes, place * block_bytes, length * block_bytes
             pieces.append(Extent(*numbers, b"unwritten" in of_row))
             check_extents(len(pieces))
+        elif rows and (wrapped := FLAGS.match(line)):
+            of_row = wrapped[1].split(b",")
+            flags.update(of_row)
+            is_last = is_last or LAST in of_row
+            if pieces and PLACELESS.intersection(of_row):
+                pieces.pop()
+                places.pop()
+            elif pieces and b"unwritten" in of_row:
+                pieces[-1] = pieces[-1]._replace(unwritten=True)
         elif head := HEAD.match(line):
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
@@ -181,7 +192,7 @@ def _shown(name: bytes | None) -> str:
 NUMBER = re.compile(
     rb"((?:Total|Free) blocks|(?:Min|Max|Avg|Num)\.? free (?:extent|chunk)|Blocksize|Chunksize|Free chunks): +(\d+)"
 )
-CLASS_ROW = re.compile(rb" *(\d+)([KMGTP])\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.,]+%)?")
+CLASS_ROW = re.compile(rb" *(\d+)([KMGTP]) *\.\.\. *(?:(\d+)([KMGTP])-|max) +: +(\d+)(?: +(\d+) +[0-9.,]+%)?")
 UNITS = {b"K": 1 << 10, b"M": 1 << 20, b"G": 1 << 30, b"T": 1 << 40, b"P": 1 << 50}
 COMPLAINT = re.compile(rb".*(?:does not match|while (?:reading|trying|opening)|[Bb]ad magic|[Cc]orrupt|[Pp]ermission)")
 BIGALLOC = "it has feature bigalloc, whose clusters e2freefrag misreads unless it is mounted (run dumpe2fs)"

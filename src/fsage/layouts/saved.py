@@ -66,6 +66,10 @@ HINTS = (
         "it is the text of `freesp` without its first line (`from to extents blocks pct`): give that too",
     ),
     (
+        re.compile(rb"(?:Min|Max|Avg|Num)\. free extent|HISTOGRAM OF FREE EXTENT"),
+        "it is the text of e2freefrag without its first lines (`Device: ...`, `Blocksize: ...`): give those too",
+    ),
+    (
         re.compile(rb"[^\s.]+-(?:OST|MDT)[0-9a-f]{4}"),
         "it is the text of `lfs df` without its first line (`UUID 1K-blocks ...`): give that too",
     ),
