@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -41,8 +42,9 @@ FSAGE = [str(Path(sys.executable).parent / "fsage")]
 
 def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **request: Any) -> tuple[int, str]:
     """Exit code and message of a verb, in a process of its own."""
+    mine = [str(preloaded.shims() / preloaded.PYTHON), *preloaded.AS_AGENT]
     done = subprocess.run(
-        [*front, "/usr/bin/python3" if user else sys.executable, "-m", "fsage.host", verb],
+        [*front, *(["/usr/bin/python3", "-m", "fsage.host"] if user else mine), verb],
         input=json.dumps({"target": spec, "request": request}),
         capture_output=True,
         text=True,
@@ -52,7 +54,7 @@ def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **request
         user=user,
         group=user,
         extra_groups=[] if user else None,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        env={**os.environ, "PYTHONPATH": str(SOURCE)} if user else preloaded.environment(),
     )
     assert done.stdout and not done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout)["msg"]
