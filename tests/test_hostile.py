@@ -49,7 +49,9 @@ def bent_samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-W", "ignore", "-m", "hostile"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    where = {"cwd": tmp_path_factory.mktemp("hostile"), "env": {**os.environ, "PYTHONPATH": path}}
+    tables = HERE.parent / ".hypothesis"  # of all characters, which take seconds to make
+    surroundings = {**os.environ, "PYTHONPATH": path, "HYPOTHESIS_STORAGE_DIRECTORY": str(tables)}
+    where = {"cwd": tmp_path_factory.mktemp("hostile"), "env": surroundings}
     with subprocess.Popen(command, **where, **pipes) as process:  # type: ignore[call-overload]
 
         def read(name: str, times: int) -> dict[str, Any]:
