@@ -196,10 +196,12 @@ def page(layout: Json) -> str:
     import jinja2
 
     from fsage.figures.drawing import draw  # a second to import
+    from fsage.text.markup import code
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["code"] = code
     stores = [
         {
             "title": title(store),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
 import jinja2
 import pandas as pd
-from markupsafe import Markup, escape
 
 from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
+from fsage.text.markup import code
 
 
 def template(name: str) -> jinja2.Template:
@@ -30,7 +29,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=round_size, ratio=_ratio, code=_code)
+    environment.filters.update(number=_number, percent=_percent, mib=_mib, size=round_size, ratio=_ratio, code=code)
     environment.filters["counted"] = counted
     return environment
 
@@ -46,11 +45,6 @@ def _percent(share: object, digits: int = 1) -> str:
     if known(share) is None:
         return "\u2013"
     return f"{share:.{digits}%}"
-
-
-def _code(sentence: str) -> Markup:
-    """What stands between backticks, as in the terminal's lines, as code; all else as text."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _ratio(value: Any) -> str:

@@ -15,6 +15,7 @@ from fsage.plan.target import Target
 from fsage.site import actions
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
+from fsage.text.markup import code
 from fsage.text.terminal import Terminal
 
 NOTHING = "\u2013"
@@ -120,6 +121,7 @@ def write(site: Site, target: Target, plans: list[Plan], findings: list[str], to
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
+    environment.filters["code"] = code
     page = environment.get_template("page.html.j2").render(
         target=target,
         tables=[
