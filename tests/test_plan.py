@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import preloaded
 import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
@@ -31,7 +32,6 @@ from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADLINE = [{"label": "fullness", "state": "60.00", "against": "30.00"}]
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 @pytest.fixture
@@ -103,7 +103,8 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
     path = plan.results.record(state, cell.name)
     results.write(path, {"status": "failed", "attempt": 1})
     command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
-    done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
+    env = preloaded.environment()
+    done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     assert "1 record quarantined" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
     assert Commands.usual("quickstart", "local").measure == "./run snakemake --config target=local -- quickstart"
