@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import io
 import json
 import re
@@ -392,6 +393,8 @@ def wrapped(text: str) -> str:
         f"<pre>{WHOLE}</pre>".encode(),
         WHOLE.rstrip("\n").encode(),
         WHOLE.replace(" dir_index", "\ndir_index", 1).encode(),
+        re.sub(r"Blocks (\d+)-", r"Blocks \1 -- ", WHOLE).encode(),
+        binascii.b2a_qp(WHOLE.encode()),
         *(
             "".join(f"{put}{line}\n" for line in WHOLE.splitlines()).encode()
             for put in ("  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+")
@@ -406,6 +409,8 @@ def wrapped(text: str) -> str:
         *("every other line blank", "old Mac", "tabs", "no mark", "dashes", "in JSON", "web page", "last line open"),
         *(
             "wrapped features",
+            "of 2002",
+            "mail as sent",
             "slurm",
             "docker",
             "kubectl",
@@ -488,6 +493,15 @@ File size of /b is 4096 (1 block of 4096 bytes)
 last,unwritten,eof
 /b: 1 extent found
 """
+FIEMAP = """\
+/a:
+ EXT: FILE-OFFSET      BLOCK-RANGE      TOTAL FLAGS
+   0: [0..7]:          0..7                 8   0x200
+   1: [8..15]:         22..29               8   0x2008
+   2: [16..23]:        hole                 8
+   3: [24..31]:        80..87               8   0x800
+   4: [32..39]:        0..7                 8   0x7
+"""
 FSMAP = """\
 \t0: 8:16 [0..7]: static fs metadata 8
 \t1: 8:16 [8..15]: free space 8
@@ -557,6 +571,7 @@ def test_blanks_and_prompts_change_no_text(text):
         ),
         ("actual 120, ideal 30, fragmentation factor 75.00%\n", "Files have 120 extents, where 30 would do."),
         (FSMAP, "50.0% full"),
+        (FIEMAP, "The file listed has 2 extents. Note: 1 extent shared; 1 extent unwritten; 1 extent encoded, whose"),
         (WRAPPED, "all files have 1 extent, 0.5 each"),
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),

@@ -16,10 +16,10 @@ from fsage.layouts.store import OF_EXTENTS, NotThisText, Store, check_device, nu
 from fsage.layouts.stream import LINE_BYTES, UNENDED, Text
 
 FIELD = re.compile(rb"([A-Z][^:]*):[ \t]+(\S.*)")
-BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+-\d+\)")
+BEGINS = re.compile(rb"Group (\d+): \(Blocks \d+(?:-| -- )\d+\)")
 # Of a group its number, first and last block, free blocks and inodes counted, and the blocks listed.
 GROUP = re.compile(  # with or without the blanks at the ends of lines, which editors and wikis take away
-    rb"Group (\d{1,19}): \(Blocks (\d{1,19})-(\d{1,19})\).*\n"
+    rb"Group (\d{1,19}): \(Blocks (\d{1,19})(?:-| -- )(\d{1,19})\).*\n"  # ` -- ` before 2003
     rb"(?:(?: |[^G\s\d]|Group d).*\n)*?"
     rb" *(\d{1,19}) free (?:blocks|clusters), (\d{1,19}) free inodes.*\n"
     rb" *Free blocks: ?(.*)\n"

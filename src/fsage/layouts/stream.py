@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import codecs
 import re
 from collections import deque
@@ -56,6 +57,8 @@ LEFT_OUT = re.compile(
 )
 RUNS = re.compile(rb" *\d[\d, -]*$")
 FIRST_LINES = 40
+OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n")
+"""What a mail as it is sent has for `=`, for a blank at a line's end, and where it wraps a line (quoted-printable)."""
 UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
 PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:) *\Z")
 
@@ -65,7 +68,7 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
     That is: a byte-order mark and UTF-16, CR and blanks at line ends, colours, a mail's `> `, what all lines are
     indented by, numbers, times or a host's name before all lines, a blank line after each, other blanks and dashes,
-    line ends within a list of runs or written as `\\n`.
+    line ends within a list of runs, of a mail as it was sent, or written as `\\n`.
     """
     blocks = iter(blocks)
     first = next(blocks, b"")
@@ -83,6 +86,9 @@ def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:
             first = _replaced(first, ESCAPES).strip(b'" \n') + b"\n"
         else:
             first = first.replace(b"\r", b"\n")
+        blocks = chain([first], blocks)
+    if OF_MAIL.search(first):
+        first = binascii.a2b_qp(b"".join(islice(blocks, LINE_BYTES // BLOCK_BYTES)))
         blocks = chain([first], blocks)
     all_lines = first.split(b"\n", FIRST_LINES)[:FIRST_LINES]
     lines = [line for line in all_lines if line.strip()]

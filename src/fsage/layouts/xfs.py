@@ -269,11 +269,17 @@ def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_
 SECTOR_BYTES = 512
 UNWRITTEN = 0o10000
 SHARED = 0o100000  # of the flags, the last column of -v and -p
+# The last column of `xfs_io -c 'fiemap -v'` has those of linux/fiemap.h; unknown, delayed and inline have no place.
+FIEMAP_PLACELESS = 0x2 | 0x4 | 0x200
+FIEMAP_ENCODED = 0x8
+FIEMAP_UNWRITTEN = 0x800
+FIEMAP_SHARED = 0x2000
 FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
 NAME = re.compile(rb"(?!FLAG Values:)(\S.*):( no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
 ROW = re.compile(
-    rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\b)"
+    rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)"
+    rb"(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\s+\d+\s+0x([0-9a-f]{1,8}) *$|\b)"
 )
 LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
 """A line that was bent, so that what it tells is lost; others are what people, shells and the tool say between."""
@@ -293,6 +299,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     failed = list[str]()
     shared = 0
     not_written = 0
+    encoded = 0
     names = set[int]()
     for line in lines:
         check_whole(line)
@@ -312,8 +319,12 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                 if end - place != last - begin:
                     raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
                 flags = int((row[6] or b"0")[-20:], 8)
-                unwritten = bool(flags & UNWRITTEN)
-                shared += bool(flags & SHARED)
+                of_fiemap = int(row[7] or b"0", 16)
+                if of_fiemap & FIEMAP_PLACELESS:
+                    continue
+                unwritten = bool(flags & UNWRITTEN or of_fiemap & FIEMAP_UNWRITTEN)
+                shared += bool(flags & SHARED or of_fiemap & FIEMAP_SHARED)
+                encoded += bool(of_fiemap & FIEMAP_ENCODED)
                 not_written += unwritten
                 pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
                 check_extents(len(pieces))
@@ -343,6 +354,8 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         source += f"; {counted(shared, 'extent')} shared"
     if not_written:
         source += f"; {counted(not_written, 'extent')} unwritten"
+    if encoded:
+        source += f"; {counted(encoded, 'extent')} encoded, whose length and place are not those of the data"
     if failed:
         source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
     return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
