@@ -242,12 +242,13 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
         (tmp_path / "venv/programs/kernels" / name).mkdir(parents=True)
         (tmp_path / "venv/programs/kernels" / name / "linux").touch()
     words = ["run", "kernels", "--target", "kernel", "--results", str(tmp_path / "results")]
-    done = subprocess.run([sys.executable, "-m", "fsage", *words], cwd=ROOT, capture_output=True, text=True)
+    given = {name: os.environ[name] for name in ("FSAGE_VENV", "XDG_CACHE_HOME", "PATH")}
+    done = preloaded.call("fsage", *words, **given)
     assert done.returncode == 1
     said = " ".join(done.stderr.split())
     assert "target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
     assert not (tmp_path / "cache/fsage").exists() and not list(tmp_path.glob("results/**/*.json"))
-    dry = subprocess.run([sys.executable, "-m", "fsage", *words, "--dry-run"], cwd=ROOT, capture_output=True, text=True)
+    dry = preloaded.call("fsage", *words, "--dry-run", **given)
     assert dry.returncode == 0, dry.stderr
     part = {"kernels": {"kernel": ["5.10", "6.1"]}}
     check_kernels(load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results", part))
