@@ -703,6 +703,7 @@ def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
 
 
 def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners() -> None:
+    assert look(FIEMAP)[0]["filesystem"] is None, "any can be asked so"
     assert look(FSMAP_V)[0]["groups"]["count"] == 2
     store, _ = look(FSMAP.replace("static fs metadata", "special 102:1"))
     assert (store["filesystem"], store["groups"]) == ("ext4", None)

@@ -105,7 +105,10 @@ HINTS = (
         "it is the text of xfs_info, which tells sizes only: give that of `xfs_db -r -c 'freesp -s' DEVICE` behind it",
     ),
     (
-        re.compile(rb"Overall:|(?:Data|System|Metadata)[, +]|Label: .* uuid: |(?:leaf|node) \d+ (?:items|level) "),
+        re.compile(
+            rb"Overall:|superblock: bytenr=|(?:Data|System|Metadata)[, +]|Label: .* uuid: |"
+            rb"(?:leaf|node) \d+ (?:items|level) "
+        ),
         "it is a text of btrfs, of which none is read: run `fsage evidence MOUNT`",
     ),
     (

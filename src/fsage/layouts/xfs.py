@@ -300,6 +300,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     shared = 0
     not_written = 0
     encoded = 0
+    filesystem: str | None = "xfs"
     names = set[int]()
     for line in lines:
         check_whole(line)
@@ -320,6 +321,8 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                     raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
                 flags = int((row[6] or b"0")[-20:], 8)
                 of_fiemap = int(row[7] or b"0", 16)
+                if row[7]:  # any file system can be asked so
+                    filesystem = None
                 if of_fiemap & FIEMAP_PLACELESS:
                     continue
                 unwritten = bool(flags & UNWRITTEN or of_fiemap & FIEMAP_UNWRITTEN)
@@ -358,7 +361,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
         source += f"; {counted(encoded, 'extent')} encoded, whose length and place are not those of the data"
     if failed:
         source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
-    return Store("xfs", {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
+    return Store(filesystem, {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
 
 
 def _check_rows_of(name: bytes, is_file: bool) -> None:
