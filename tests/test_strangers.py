@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -103,7 +105,7 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
 
 
 @pytest.mark.root
-def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
+def test_a_full_disk_is_named_by_its_place(fsage, tmp_path, monkeypatch) -> None:
     full = tmp_path / "full"
     full.mkdir()
     mounting.mount_call("fsage-test", str(full), "tmpfs", 0, "size=64k,mode=0755")
@@ -111,6 +113,9 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path) -> None:
         with pytest.raises(OSError, match="No space left"):
             (full / "filling").write_bytes(bytes(1 << 20))
         refused(fsage("--results", str(full), "hold", "local"), f"{full}: No space left on device. Free some")
+        monkeypatch.setattr(cli.Where, "last_results", tmp_path)
+        monkeypatch.setattr(cli, "app", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+        refused(fsage("figures", "quickstart", "--to", full / "figures"), f"fsage: {full}: No space left on device")
     finally:
         subprocess.run(["umount", "--lazy", full], check=True)  # what failed has a file open until it is forgotten
 

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -85,12 +86,18 @@ def _of_a_file(error: OSError) -> str:
         return f"{in_words(error)}; `--results FOLDER` takes another folder"
     if error.filename or error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return in_words(error)
-    places = (str(Where.last_results), os.getcwd(), tempfile.gettempdir())
-    full = [place for place in places if _is_full(place)]
+    places = (str(Where.last_results), os.getcwd(), tempfile.gettempdir(), *_named_outputs(sys.argv))
+    full = [place for place in dict.fromkeys(places) if _is_full(place)]
     return (
         f"{' or '.join(full or places[:1])}: {os.strerror(error.errno)}. Free some space there and give the same "
         "command again; what was measured is kept"
     )
+
+
+def _named_outputs(words: list[str]) -> list[str]:
+    """The folders that the command line names for what is written."""
+    named = [Path(after) for word, after in pairwise(words) if word in ("--to", "-o", "--html", "--save")]
+    return [str(path if path.is_dir() else path.parent) for path in named]
 
 
 def _is_full(place: str) -> bool:
