@@ -401,7 +401,8 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
         start = number_of(row[2])
         last = number_of(row[3])
         is_free = FSMAP_FREE in line
-        if start > end or last < start or (is_free and start < end):
+        free_end = sum(free[-1]) // SECTOR_BYTES if free else 0
+        if start > end or last < start or start < (end if is_free else free_end):
             raise NotThisText(f"fsmap's text has sectors {start} to {last} where {end} should follow: it is not whole")
         if is_free:
             free.append((start * SECTOR_BYTES, (last + 1 - start) * SECTOR_BYTES))
