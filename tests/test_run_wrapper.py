@@ -324,6 +324,8 @@ def test_unknown_command_and_none(clone: Clone, environment: Path) -> None:
     done = clone.run()
     assert done.returncode == 2
     assert done.stderr.startswith("./run COMMAND [ARGUMENT ...]") and "FSAGE_VENV" in done.stderr
+    (clone.stubs / "link").symlink_to(clone.root / "run")
+    assert clone.run(prefix=(str(clone.stubs / "link"), "snakemkae"), FSAGE_VENV=str(environment)).returncode == 127
 
 
 @pytest.mark.long
