@@ -226,10 +226,14 @@ def surroundings(pid: int) -> tuple[object, ...]:
         spaces,
         os.readlink(of / "root"),
         [status.get(name) for name in (*kept, "Seccomp", "Cpus_allowed")],
-        (of / "cgroup").read_text(),
         (of / "limits").read_text(),
         os.getpriority(os.PRIO_PROCESS, pid),
     )
+
+
+def _groups(pid: int) -> str:
+    """The control groups of a process."""
+    return Path(f"/proc/{pid}/cgroup").read_text()
 
 
 def _received(channel: socket.socket) -> Call | None:
@@ -253,7 +257,7 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
     listening.bind(str(folder / "socket"))
     listening.listen(64)
     os.chdir("/")
-    python = _of_python(os.environb)
+    own, python = surroundings(os.getpid()), _of_python(os.environb)
     loaded: dict[tuple[str, frozenset[tuple[bytes, bytes]]], socket.socket] = {}
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)
@@ -273,9 +277,8 @@ def front(folder: Path, programs: dict[str, list[str]]) -> Callable[[], Any]:
             caller.close()
             continue
         try:
-            same = len(call.files) == 4 and _of_python(call.environment) == python
-            # Controllers of control groups come and go for all processes: what holds now counts.
-            same = same and surroundings(pid) == surroundings(os.getpid())
+            same = len(call.files) == 4 and _of_python(call.environment) == python and surroundings(pid) == own
+            same = same and _groups(pid) == _groups(os.getpid())  # controllers come and go, for all processes
             call.files.append(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY))
         except OSError:  # it is gone
             same = False
