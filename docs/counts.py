@@ -104,8 +104,8 @@ def filesystems(counts: pd.DataFrame) -> str:
     for state, of_state in counts.groupby("state"):
         row = [str(state).partition("@")[0]]
         for name in names:
-            rows = of_state[of_state["filesystem"] == name]
-            row += [spread(rows["extents"], "{:.0f}"), spread(rows[LOSS])]
+            of_system = of_state[of_state["filesystem"] == name]
+            row += [spread(of_system["extents"], "{:.0f}"), spread(of_system[LOSS])]
         rows.append(row)
     return table(rows)
 
