@@ -34,6 +34,7 @@ def test_cells_are_measured_and_reported_in_images(images: Images, project: Proj
         cells__iterations=1,
         headline=[],
     )
+    project.own_source()  # an image sees the clone alone
     outside = project.root.parent / "bin"
     outside.mkdir()
     (outside / "fio").write_text("#!/bin/sh\necho this is the fio of the machine >&2; exit 9\n")
