@@ -155,10 +155,10 @@ class Browser:
                 if wide:
                     seen.too_wide.append(f"{form.width} px: by {wide} px")
                 found = self.evaluate(session, f"axe.run(document, {RULES}).then(r => JSON.stringify(r.violations))")
-                for one in json.loads(found):
-                    places = [str(node["target"][-1]) for node in one["nodes"]]
-                    why = " ".join(one["nodes"][0].get("failureSummary", "").split())
-                    seen.violations.append(f"{one['id']} at {form.width} px: {', '.join(places[:3])}: {why}")
+                for load in json.loads(found):
+                    places = [str(node["target"][-1]) for node in load["nodes"]]
+                    why = " ".join(load["nodes"][0].get("failureSummary", "").split())
+                    seen.violations.append(f"{load['id']} at {form.width} px: {', '.join(places[:3])}: {why}")
         for event in events:
             method, params = event.get("method"), event.get("params", {})
             if method == "Network.requestWillBeSent":
@@ -167,7 +167,7 @@ class Browser:
             elif method == "Runtime.exceptionThrown":
                 seen.errors.append(params["exceptionDetails"]["text"])
             elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
-                seen.errors.append(str([one.get("value") for one in params["args"]]))
+                seen.errors.append(str([arg.get("value") for arg in params["args"]]))
             elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
                 seen.errors.append(params["entry"]["text"])
         return seen

@@ -146,12 +146,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     fuzzed = recorded(terminalreporter, "bent")
     if fuzzed:
         terminalreporter.section("readers on bent samples")
-        for one in fuzzed:
+        for each in fuzzed:
             terminalreporter.line(
-                f"{one['reader']:14} {one['accepted']:5} taken {one['refused']:5} refused, "
-                f"the slowest in {one['slowest_s']:.2f} s, {one['mib']} MiB"
+                f"{each['reader']:14} {each['accepted']:5} taken {each['refused']:5} refused, "
+                f"the slowest in {each['slowest_s']:.2f} s, {each['mib']} MiB"
             )
-        terminalreporter.line(f"{sum(one['accepted'] + one['refused'] for one in fuzzed)} inputs, no traceback")
+        terminalreporter.line(f"{sum(each['accepted'] + each['refused'] for each in fuzzed)} inputs, no traceback")
 
 
 def recorded(terminalreporter: Any, name: str) -> list[Any]:

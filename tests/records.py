@@ -53,7 +53,8 @@ def make_record(study, state, cell, draw, number):
     if operations := cell.params.get("operations"):
         rates = {"create": 20_000, "stat": 90_000, "remove": 30_000}
         metrics = {
-            f"{one}_per_s": rates[one] * (1 - capacity / 400) * draw.lognormvariate(0, 0.02) for one in operations
+            f"{operation}_per_s": rates[operation] * (1 - capacity / 400) * draw.lognormvariate(0, 0.02)
+            for operation in operations
         }
     used = capacity * (1 - fragmentation / 100) / 100
     files = int(capacity_bytes * capacity / 100 / file_bytes)

@@ -30,18 +30,18 @@ class Replay:
             for (state, *place), part in planned.groupby(["state", *axes], sort=True)
         ]
         self.states = sorted(planned["state"].unique())
-        self.state = np.array([self.states.index(one[0]) for one in found])
+        self.state = np.array([self.states.index(each[0]) for each in found])
         place = np.array([[a, b, np.log2(t)] for _, a, b, t, _ in found])
         self.points = Points((place - place.min(0)) / np.ptp(place, axis=0), self.state)
         self.logs = [[np.log(planned.loc[rows, rate].to_numpy()) for *_, rows in found] for rate in RATES]
-        self.truth = [np.array([np.median(one) for one in of_rate]) for of_rate in self.logs]
-        self.sample_s = np.array([planned.loc[one[-1], "seconds_total"].mean() for one in found])
+        self.truth = [np.array([np.median(each) for each in of_rate]) for of_rate in self.logs]
+        self.sample_s = np.array([planned.loc[each[-1], "seconds_total"].mean() for each in found])
         extras = valid[valid["kind"] != "planned"].groupby("state")["seconds_total"].sum()
         self.extras_s = np.array([extras.get(state, 0.0) for state in self.states])
         self.sentinels = valid[valid["kind"] == "sentinel"]
         self.visited: set[int] = set()
         self.wanted = np.ones(len(found), dtype=bool)
-        self.counts = [len(one) for one in self.logs[0]]
+        self.counts = [len(log) for log in self.logs[0]]
         top = np.flatnonzero(place[:, 2] == place[:, 2].max())
         self.largest = {int(self.state[group]): int(group) for group in top}
         self.whole_s = float(self.costs().reach.sum() + (self.sample_s * self.counts).sum())
@@ -57,7 +57,7 @@ class Replay:
     def samples(self) -> list[Samples]:
         found = []
         for rate, of_rate in zip(RATES, self.logs, strict=True):
-            groups = [list(one[:count]) for one, count in zip(of_rate, self.taken, strict=True)]
+            groups = [list(each[:count]) for each, count in zip(of_rate, self.taken, strict=True)]
             for state in self.visited:
                 here = self.sentinels[self.sentinels["state"] == self.states[state]]
                 groups[self.largest[state]] += np.log(here[rate]).tolist()

@@ -90,8 +90,8 @@ def bundle(plan: Plan, *observations: dict[str, Any] | bytes, names: tuple[str, 
     path = plan.results.bundle("any")
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w") as tar:
-        for number, one in enumerate(observations):
-            content = one if isinstance(one, bytes) else json.dumps(one).encode()
+        for number, each in enumerate(observations):
+            content = each if isinstance(each, bytes) else json.dumps(each).encode()
             entry = tarfile.TarInfo(names[number] if names else f"c1/tiny/x/{number}.json")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))

@@ -16,7 +16,7 @@ STORES = 4
 def step(name: str, *others: str) -> Step:
     """The step `stripe` of a pattern, in a study that has others too."""
     states = States(pattern=[name, *others], default=name)
-    (found,) = (one for one in recipes.load("striping").expand(states) if one.name == name)
+    (found,) = (each for each in recipes.load("striping").expand(states) if each.name == name)
     return found.steps(1, 0)[0]
 
 

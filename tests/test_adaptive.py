@@ -50,7 +50,7 @@ class Planted:
         return [Samples.of_groups(self.groups)]
 
     def left(self):
-        return np.array([ITERATIONS - len(one) for one in self.groups])
+        return np.array([ITERATIONS - len(group) for group in self.groups])
 
     def costs(self):
         return Costs(np.full(len(self.truth), SAMPLE_S), np.full(len(STATES), REACH_S))
@@ -180,8 +180,8 @@ def test_sentinels_come_with_a_state_and_may_be_all_that_is_needed():
         def left(self):
             return np.array(
                 [
-                    ITERATIONS - len(one) + 2 * (number == group[state] and state in self.visited)
-                    for number, (one, state) in enumerate(zip(self.groups, POINTS.state.tolist(), strict=True))
+                    ITERATIONS - len(each) + 2 * (number == group[state] and state in self.visited)
+                    for number, (each, state) in enumerate(zip(self.groups, POINTS.state.tolist(), strict=True))
                 ]
             )
 

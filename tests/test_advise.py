@@ -86,7 +86,9 @@ def test_a_layout_is_chosen_and_every_number_is_that_of_the_records(found):
     samples = {}
     for state, paths in advice["records"].items():
         metrics = [json.loads(Path(path).read_text())["metrics"] for path in paths]
-        samples[state] = [1024 * (0.75 / one["read_bw_mib_s"] + 0.25 / one["write_bw_mib_s"]) for one in metrics]
+        samples[state] = [
+            1024 * (0.75 / metric["read_bw_mib_s"] + 0.25 / metric["write_bw_mib_s"]) for metric in metrics
+        ]
     assert list(samples) == [f"IOR.{number}" for number in range(1, 7)]
     for choice in advice["choices"]:
         (state,) = choice["names"]
@@ -100,7 +102,7 @@ def test_a_layout_is_chosen_and_every_number_is_that_of_the_records(found):
 def test_files_below_the_first_watermark_are_in_the_layout_of_the_first_segment(found, tmp_path):
     """4 x 1 MiB up to 80 MiB in IOR.4 to IOR.6, as in IOR.1: of 16 stripes 64 MiB fill four rounds, 70 MiB do not."""
     advice = found("striping", taken("striping"), "--files", files(tmp_path, "size,count\n64M,20\n70M,3\n70M,0\n"))
-    choices = {tuple(one["names"]): one["states"] for one in advice["choices"]}
+    choices = {tuple(choice["names"]): choice["states"] for choice in advice["choices"]}
     assert choices == {("IOR.1", "IOR.4", "IOR.5", "IOR.6"): {"IOR.1": 1}, ("IOR.2",): {"IOR.2": 1}}
     assert advice["covered_share_of_bytes"]["IOR.3"] == pytest.approx(20 * 64 / (20 * 64 + 3 * 70))
     assert advice["choose"] == ["IOR.2"] and advice["sentences"][0].startswith(
@@ -151,13 +153,13 @@ def shares(layout, size):
 
 def test_three_iterations_of_preallocation_do_not_decide_and_four_do(found):
     records = taken("prealloc_quick")
-    advice = found("prealloc_quick", [one for one in records if one["params"]["iteration"] <= 3])
+    advice = found("prealloc_quick", [record for record in records if record["params"]["iteration"] <= 3])
     assert advice["verdict"] == "undecided" and advice["choose"] == []
     assert advice["sentences"][0] == (
         "The data do not decide: there are too few samples to tell 4M, 2M, 1M from 8M (n=3+3). Fastest so far: 8M."
     )
     assert advice["sentences"][1] == "About 4 iterations of each, now 3, would probably tell 4M, 2M, 1M from 8M."
-    advice = found("prealloc_quick", [one for one in records if one["params"]["iteration"] == 4])
+    advice = found("prealloc_quick", [record for record in records if record["params"]["iteration"] == 4])
     assert advice["verdict"] == "choose" and advice["choose"] == ["8M"]
     two = found("prealloc_quick", [], "--at", "preallocation_bytes=1M,8M", "--at", "deleted=1,20")
     assert two["choices"][0]["states"] == {"8M.01": 0.5, "8M.20": 0.5}
@@ -197,21 +199,21 @@ def test_what_joining_free_space_gains_is_told_of_an_aged_file_system(found, slo
 
 
 def test_a_failed_choice_is_named_and_not_chosen(found):
-    records = [failed(one) if one["state"] == "IOR.3" else one for one in taken("striping")]
+    records = [failed(each) if each["state"] == "IOR.3" else each for each in taken("striping")]
     advice = found("striping", records)
     assert advice["sentences"][0].startswith("Among the 5 choices that can be compared: choose IOR.4 or IOR.6")
     assert "No sample: IOR.3: 5 cells failed: the disk was gone." in advice["doubts"]
-    assert {one["stands"] for one in advice["choices"]} == {"best", "open", "worse"}
+    assert {choice["stands"] for choice in advice["choices"]} == {"best", "open", "worse"}
 
 
 def test_samples_of_another_layout_and_drift_are_not_kept_quiet(found):
     records = taken("striping")
-    of_3 = [one for one in records if one["state"] == "IOR.3"]
-    for one in of_3[:2]:
-        one["layout"]["digest"] = "0" * 32
-    in_time = sorted(records, key=lambda one: (one["state"], one["began"]))
-    advice = found("striping", [with_bandwidths(one, 0.9 ** (number % 5)) for number, one in enumerate(in_time)])
-    counts = {one["names"][0]: len(one["samples_seconds_per_gib"]) for one in advice["choices"]}
+    of_3 = [record for record in records if record["state"] == "IOR.3"]
+    for each in of_3[:2]:
+        each["layout"]["digest"] = "0" * 32
+    in_time = sorted(records, key=lambda each: (each["state"], each["began"]))
+    advice = found("striping", [with_bandwidths(each, 0.9 ** (number % 5)) for number, each in enumerate(in_time)])
+    counts = {choice["names"][0]: len(choice["samples_seconds_per_gib"]) for choice in advice["choices"]}
     assert counts["IOR.3"] == 3 and counts["IOR.6"] == 5
     said = " ".join(advice["doubts"])
     assert "Measured in more than one layout: IOR.3 (" in said
@@ -221,15 +223,15 @@ def test_samples_of_another_layout_and_drift_are_not_kept_quiet(found):
 def test_equal_choices_keep_the_default(found):
     draw = random.Random(4)
     records = [
-        with_bandwidths(one, 61 / one["metrics"]["read_bw_mib_s"] * draw.lognormvariate(0, 0.1))
-        for one in taken("striping")
+        with_bandwidths(each, 61 / each["metrics"]["read_bw_mib_s"] * draw.lognormvariate(0, 0.1))
+        for each in taken("striping")
     ]
     advice = found("striping", records)
     assert advice["verdict"] == "either" and "IOR.1" in advice["choose"]
     assert advice["sentences"][0].startswith(
         "Keep IOR.1 (4 \u00d7 1 MiB), the default: nothing is shown to be better by"
     )
-    assert any("iterations of each, now 5, would probably tell" in one for one in advice["sentences"])
+    assert any("iterations of each, now 5, would probably tell" in sentence for sentence in advice["sentences"])
 
 
 # bad input
@@ -272,13 +274,13 @@ def test_a_distribution_in_any_form_is_the_same(tmp_path, monkeypatch):
     lines = files(tmp_path, "0\n4096\n4K\n2M\n", "lines")
     table = files(tmp_path, "size, count\n0,0.5\n4K,1\n2M,0.5\n")
     written = files(tmp_path, "- {size: 0, weight: 1}\n- {size: 4K, weight: 2}\n- {size: 2 MiB, weight: 1}\n", "a.yaml")
-    read = [distribution.read(str(one)) for one in (tmp_path / "tree", lines, table, written)]
+    read = [distribution.read(str(each)) for each in (tmp_path / "tree", lines, table, written)]
     with lines.open() as stream:
         monkeypatch.setattr(sys, "stdin", stream)
         read.append(distribution.read("-"))
-    for one in read:
-        assert list(one.files) == [4096, 2 * MIB] and one.empty == one.files[2 * MIB]
-        assert one.share_of_files(4097) == 0.75 and one.share_of_bytes([2 * MIB]) == pytest.approx(512 / 514)
+    for each in read:
+        assert list(each.files) == [4096, 2 * MIB] and each.empty == each.files[2 * MIB]
+        assert each.share_of_files(4097) == 0.75 and each.share_of_bytes([2 * MIB]) == pytest.approx(512 / 514)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +314,8 @@ def test_what_was_not_measured_cannot_be_asked(advise, study, arguments, said):
 
 def test_several_workloads_or_files_in_pieces_are_never_mixed(advise):
     records = taken("striping")
-    for one in records[:7]:
-        one["params"]["direct"] = False
+    for record in records[:7]:
+        record["params"]["direct"] = False
     code, _, complaints = advise("striping", records)
     assert (
         code == 1
@@ -322,9 +324,9 @@ def test_several_workloads_or_files_in_pieces_are_never_mixed(advise):
     code, out, _ = advise("striping", records, "--at", "direct=true")
     assert code == 0 and "1 MiB" in out
     hundred = taken("defrag")
-    for one in hundred:
-        one["state"] = one["state"].replace("1233", "100")
-        one["nominal"]["axes"]["extents"] = 100
+    for record in hundred:
+        record["state"] = record["state"].replace("1233", "100")
+        record["nominal"]["axes"]["extents"] = 100
     both = ("extents: 1233", "extents: [100, 1233]")
     code, _, complaints = advise("defrag", taken("defrag") + hundred, replaced=both)
     assert code == 1 and "files in 100, 1233 extents were measured: say which yours are like" in complaints

@@ -42,7 +42,7 @@ def test_choices_that_share_measurements_are_told_apart_no_more_often(row, decid
     trials, rng, hits = 500, np.random.default_rng(2), 0
     for _ in range(trials):
         shared, *own = lognormal(rng, (3, 5))
-        both = [0.8 * shared + 0.2 * one for one in own]
+        both = [0.8 * shared + 0.2 * each for each in own]
         hits += decided(np.array(both)).verdict == "choose"
     row(FALSE, "2 equal that share four fifths, n=5", "<= 5%", hits, trials)
     assert stays_below(hits, trials, 0.05)
@@ -55,7 +55,7 @@ def test_the_best_is_not_told_worse(row, decided, step):
     true = (1 + step) ** np.arange(6)[:, None]
     lost = 0
     for _ in range(trials):
-        lost += any("a" in one.cost.names for one in decided(true * lognormal(rng, (6, n))).with_standing("worse"))
+        lost += any("a" in each.cost.names for each in decided(true * lognormal(rng, (6, n))).with_standing("worse"))
     row("the best told worse", f"6 choices {step:.0%} apart, n={n}", "<= 5%", lost, trials)
     assert stays_below(lost, trials, 0.05)
 
@@ -64,11 +64,11 @@ def test_what_is_clearly_best_is_chosen_and_a_difference_below_the_margin_is_not
     trials, rng = 200, np.random.default_rng(3)
     true = np.array([1.0, 0.8, 1.1, 1.2, 0.98, 1.5])[:, None]
     found = [decided(true * lognormal(rng, (6, 5)) ** 0.4, 0.03) for _ in range(trials)]
-    right = sum(one.verdict == "choose" and one.best.cost.name == "b" for one in found)
+    right = sum(each.verdict == "choose" and each.best.cost.name == "b" for each in found)
     row("the best of six chosen", "20% ahead at a scatter of 2%, n=5", "> 99%", right, trials)
     assert right > 0.99 * trials
     close = [decided(np.array([[1.0], [0.985]]) * lognormal(rng, (2, 5)) ** 0.02, 0.03) for _ in range(100)]
-    assert {one.verdict for one in close} == {"either"} and {one.rivals[1].standing for one in close} == {"alike"}
+    assert {each.verdict for each in close} == {"either"} and {each.rivals[1].standing for each in close} == {"alike"}
 
 
 def test_as_many_iterations_as_foretold_do_decide(row, decided):

@@ -89,7 +89,7 @@ def test_what_ifs_change_a_layout_by_so_much_and_in_no_other_place(runs, percent
     used = device_bytes - extents.size(before)
     assert extents.size(after) - extents.size(before) == max(4096, used * percent // 100 // 4096 * 4096)
     assert extents.common(before, after) == before
-    assert all(one[1] < other[0] for one, other in itertools.pairwise(after)), "neighbours are one"
+    assert all(each[1] < other[0] for each, other in itertools.pairwise(after)), "neighbours are one"
 
 
 def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
@@ -99,13 +99,13 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     study, _ = age.prepare([str(given)], CONFIG, folder, 1, None, what_if)
     made = load_study(folder / study / f"{study}.yaml")
     names = ["ost1", "ost1_at_80", "ost1_at_90", "ost1_deleted_10"]
-    assert [one.split(".")[0] for one in made.states.layouts] == names and len(made.headline) == 4
+    assert [layout.split(".")[0] for layout in made.states.layouts] == names and len(made.headline) == 4
     full = [read_free(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
     assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
     assert study != age.prepare([str(given)], CONFIG, folder, 1, None)[0]
     best, _ = age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(defragmented=True))
     lines = load_study(folder / best / f"{best}.yaml").headline
-    assert [(one.state, one.against) for one in lines] == [
+    assert [(line.state, line.against) for line in lines] == [
         ("ost1.copied", "ost1.joined"),
         ("ost1.joined", "ost1.copied"),
         ("ost1.joined", "empty"),

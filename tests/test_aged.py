@@ -37,15 +37,15 @@ WAYS = sorted(model.WAYS)
 def test_no_way_holds_more_than_it_may_and_all_end_the_same(way, full_mib, times, seed):
     full_bytes, written_bytes = full_mib * MIB, times * full_mib * MIB
     sizes, in_use, written = Counter(), 0, 0
-    for one in model.changes(way, full_bytes, written_bytes, seed):
-        key = one.folder, one.name
+    for change in model.changes(way, full_bytes, written_bytes, seed):
+        key = change.folder, change.name
         before = model.blocks_bytes(sizes[key])
-        if one.size is None:
+        if change.size is None:
             assert sizes.pop(key) > 0, "what is deleted was there"
         else:
-            assert one.first == (key not in sizes or not sizes[key]) and one.size > 0
-            sizes[key] += one.size
-            written += one.size
+            assert change.first == (key not in sizes or not sizes[key]) and change.size > 0
+            sizes[key] += change.size
+            written += change.size
         in_use += model.blocks_bytes(sizes.get(key, 0)) - before
         assert in_use <= full_bytes
     assert written_bytes <= written < written_bytes + full_bytes
@@ -111,7 +111,7 @@ def test_the_page_says_whether_replica_and_original_agree(tmp_path):
     """Records whose rates are planted: the replica of churn costs what its original does, that of logs does not."""
     study = load_study(CONFIG / "replica_validity.yaml")
     page = contents(study, planted(study, {"logs.copied": 0.8, "joined": 1.25}), tmp_path)
-    section = next(one for one in page.sections if one.title == "Does the replica cost what its original does?")
+    section = next(each for each in page.sections if each.title == "Does the replica cost what its original does?")
     said = {(row[0], row[1]): row[3] for row in section.table[1:]}
     assert said["churn", "writes"] == "agree within 3%"
     assert said["logs", "writes"].startswith("20% slower (")
@@ -120,8 +120,10 @@ def test_the_page_says_whether_replica_and_original_agree(tmp_path):
     assert "writes among logs: 0.80x (" in agreed and "reads among logs" in agreed
     assert lost.startswith("Aged by churn, logs and packages, writing loses 20%, 20% and 20% on the originals, and")
     assert "20%, 36% and 20% on the replicas." in lost
-    costs = next(one for one in page.sections if one.title.startswith("What age costs"))
-    replica = {point.name: point.y for one in costs.figures[0].series if one.label == "replica" for point in one.points}
+    costs = next(each for each in page.sections if each.title.startswith("What age costs"))
+    replica = {
+        point.name: point.y for line in costs.figures[0].series if line.label == "replica" for point in line.points
+    }
     assert replica["churn"] == pytest.approx(0.8, rel=0.02) and replica["logs"] == pytest.approx(0.64, rel=0.02)
 
 

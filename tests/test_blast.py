@@ -39,7 +39,7 @@ needs_blast = pytest.mark.skipif(
 
 def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blast.3",)) -> list[Step]:
     states = States(pattern=list({name, *others}), default=name, database={"volumes": volumes, "queries": 5}, seed=7)
-    (found,) = (one for one in recipes.load("blast").expand(states) if one.name == name)
+    (found,) = (each for each in recipes.load("blast").expand(states) if each.name == name)
     return found.steps(1, 0)
 
 
@@ -53,14 +53,14 @@ def steps_of(name: str, volumes: int = VOLUMES, others: tuple[str, ...] = ("blas
 def test_every_byte_is_in_one_volume_and_a_segments_volumes_go_round_its_osts(osts, name, count, size):
     _, step = steps_of(name)
     volumes = model.volumes(step, osts, count, size)
-    assert [one.start_bytes for one in volumes] == [number * size for number in range(count)]
-    assert [one.end_bytes for one in volumes] == [number * size for number in range(1, count + 1)]
+    assert [volume.start_bytes for volume in volumes] == [number * size for number in range(count)]
+    assert [volume.end_bytes for volume in volumes] == [number * size for number in range(1, count + 1)]
     counts = striping.counts(step, osts)
     begin = 0
     for number, (end, _, _) in enumerate(step.segments):
-        mine = [one for one in volumes if one.segment == number]
+        mine = [volume for volume in volumes if volume.segment == number]
         its = [(sum(counts[:number]) + turn) % osts for turn in range(counts[number])]
-        assert [one.ost for one in mine] == [its[turn % len(its)] for turn in range(len(mine))]
+        assert [each.ost for each in mine] == [its[turn % len(its)] for turn in range(len(mine))]
         share = ((end or step.nominal_bytes) - begin) / step.nominal_bytes
         assert abs(len(mine) - share * count) < 1, "as its segment, to less than a volume"
         begin = end
@@ -127,7 +127,7 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
 
     # nothing else is valid: hits lost, a volume left out, a process that ended early
     lost = copy.deepcopy(observation)
-    task = next(one for one in lost["phases"][0]["beside"] if "# 1 hits found" in one["stdout"])
+    task = next(each for each in lost["phases"][0]["beside"] if "# 1 hits found" in each["stdout"])
     lines = task["stdout"].splitlines()
     gone = next(line for line in lines if line[0].isdigit())
     task["stdout"] = "\n".join(line for line in lines if line != gone).replace("# 1 hits found", "# 0 hits found")

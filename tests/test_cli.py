@@ -54,12 +54,15 @@ def test_the_commands_that_messages_name_are_there_with_their_options_and_playbo
             words = re.sub(r"--(target|results|studies|inventories)[= ]\S+( |$)", "", named).split()
             name, seen = words[0] if words else "", seen + 1
             options = {word.partition("=")[0] for word in words if word.startswith("--")}
-            known = commands.get(name) and {option for one in commands[name].params for option in one.opts}
+            known = commands.get(name) and {option for param in commands[name].params for option in param.opts}
             if known is None or not options <= known:
                 wrong.append(f"{path}: fsage {named}")
         playbooks = re.findall(r"playbooks/(\w+\.yml)|`(\w+\.yml)`", text)
         wrong += [
-            f"{path}: {one}" for pair in playbooks for one in pair if one and not (ROOT / "playbooks" / one).exists()
+            f"{path}: {each}"
+            for pair in playbooks
+            for each in pair
+            if each and not (ROOT / "playbooks" / each).exists()
         ]
     assert not wrong and seen > 10
 

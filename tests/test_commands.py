@@ -41,8 +41,8 @@ except KeyboardInterrupt:
     raise
 """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    for told in (False, True):  # to a job its run tells it
-        environment = {**os.environ, **({"FSAGE_RUN": "note"} if told else {})}
+    for each in (False, True):  # to a job its run tells it
+        environment = {**os.environ, **({"FSAGE_RUN": "note"} if each else {})}
         with subprocess.Popen([sys.executable, "-c", code], text=True, env=environment, **pipes) as process:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
@@ -51,7 +51,7 @@ except KeyboardInterrupt:
                 process.send_signal(signal.SIGINT)
             out, said = process.communicate("")
         assert (out, process.returncode != 0) == ("ended True\n", True)
-        assert said == ("" if told else "fsage: stopped; what was measured is kept, and the same command resumes\n")
+        assert said == ("" if each else "fsage: stopped; what was measured is kept, and the same command resumes\n")
 
 
 def test_a_command_that_is_told_to_end_many_times_at_once_stops_all_that_it_runs() -> None:
@@ -77,26 +77,26 @@ def test_each_has_its_own_output_and_the_time_of_each_line() -> None:
     ran = commands.run(
         [[sys.executable, "-c", SAYS.format(wait, code)] for wait, code in ((0.2, 0), (2, 3))], nothing, 60
     )
-    assert [one["rc"] for one in ran] == [0, 3] and {one["stdout"] for one in ran} == {"first\nsecond\n"}
-    for one in ran:
-        first, second = one["line_s"]
-        assert 0 < first <= second <= one["wall_s"] and not one["timed_out"]
+    assert [each["rc"] for each in ran] == [0, 3] and {each["stdout"] for each in ran} == {"first\nsecond\n"}
+    for each in ran:
+        first, second = each["line_s"]
+        assert 0 < first <= second <= each["wall_s"] and not each["timed_out"]
     assert ran[1]["line_s"][1] - ran[1]["line_s"][0] > 0.5, "a busy machine hears the first line late"
 
 
 def test_none_is_left() -> None:
     before = children()
     ran = commands.run([FOREVER, ["/no/such/program"], FOREVER], nothing, 60)
-    assert [one["rc"] for one in ran] == [-15, 127, 127]
+    assert [each["rc"] for each in ran] == [-15, 127, 127]
     assert (
         "another command did not start: /no/such/program: No such file" in ran[0]["stderr"]
         and "No such file" in ran[1]["stderr"]
     )
     ran = commands.run([FOREVER, ["/no/such/program"]], nothing, 60, ["sh", "-c", 'exec "$@"', "front"])
-    assert [one["rc"] for one in ran] == [-15, 127] and "/no/such/program: No such file" in ran[1]["stderr"]
+    assert [each["rc"] for each in ran] == [-15, 127] and "/no/such/program: No such file" in ran[1]["stderr"]
     began = time.monotonic()
     ran = commands.run([FOREVER, ["true"]], nothing, 0.3)
-    assert [one["timed_out"] for one in ran] == [True, True] and time.monotonic() - began < 10
+    assert [each["timed_out"] for each in ran] == [True, True] and time.monotonic() - began < 10
     assert "stopped after" in ran[0]["stderr"]
 
     def lose() -> None:
@@ -132,7 +132,7 @@ def test_the_wait_ends_with_the_process(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(commands.selectors, "DefaultSelector", Counted)
     for _ in range(3):
-        assert [one["rc"] for one in commands.run([LINGERS, ["true"]], nothing, 60)] == [0, 0]
+        assert [each["rc"] for each in commands.run([LINGERS, ["true"]], nothing, 60)] == [0, 0]
     assert idle and not any(idle), "it was woken by what happened each time, never by the end of the interval"
 
 
@@ -140,5 +140,5 @@ def test_the_wait_ends_with_the_process_on_a_kernel_that_does_not_tell(monkeypat
     monkeypatch.setattr(commands, "LOOK_EVERY_S", 30.0)
     monkeypatch.delattr(os, "pidfd_open")
     began = time.monotonic()
-    assert [one["rc"] for one in commands.run([LINGERS, ["sh", "-c", "exit 3"]], nothing, 60)] == [0, 3]
+    assert [each["rc"] for each in commands.run([LINGERS, ["sh", "-c", "exit 3"]], nothing, 60)] == [0, 3]
     assert time.monotonic() - began < 30

@@ -117,7 +117,7 @@ def test_a_history_is_of_one_study_and_has_dates(tmp_path):
     assert _names(frames) == ["2026-11-03 09:00 (1)", "2026-11-03 09:00 (2)", "2026-11-03 10:00 (1)"]
     assert _names(frames[1:]) == ["2026-11-03 09:00", "2026-11-03 10:00"]
     frame = dataset.read(mine), dataset.read(later)
-    common = pd.concat([main_groups(one).assign(x=float(at)) for at, one in enumerate(frame)], ignore_index=True)
+    common = pd.concat([main_groups(each).assign(x=float(at)) for at, each in enumerate(frame)], ignore_index=True)
     (first, *_) = _courses(common, ["2026-11-03", "2026-11-04"]).figures
     assert first.x.ticks == {0.0: "2026-11-03", 1.0: "2026-11-04"}
     assert [first.name_of(point) for point in first.series[0].points] == ["2026-11-03", "2026-11-04"]

@@ -121,7 +121,7 @@ def test_moved_bytes_are_those_with_another_place(shape, seed):
         return pieces
 
     def blocks(pieces):
-        return {one.logical + n: one.physical + n for one in pieces for n in range(one.length)}
+        return {piece.logical + n: piece.physical + n for piece in pieces for n in range(piece.length)}
 
     before = laid_out(shape)
     after = fiemap.merged(

@@ -49,8 +49,8 @@ def check_sums(store: dict) -> None:
     """Every byte and every group is counted once."""
     assert store["used_bytes"] + store["free_bytes"] == store["device_bytes"]
     classes = store["free_extents"]["histogram"]
-    assert sum(one["bytes"] for one in classes) == store["free_bytes"]
-    assert sum(one["extents"] for one in classes) == store["free_extents"]["count"]
+    assert sum(size_class["bytes"] for size_class in classes) == store["free_bytes"]
+    assert sum(size_class["extents"] for size_class in classes) == store["free_extents"]["count"]
     groups = store["groups"]
     assert sum(bucket["groups"] for bucket in groups["buckets"]) == groups["count"] > 0
     size, shares = store["bitmap"]["bin_bytes"], store["bitmap"]["free_share"]

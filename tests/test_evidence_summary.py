@@ -47,10 +47,10 @@ def test_free_space_is_that_of_the_bitmap(unit, bits, bins, data):
     extents = found["free_extents"]
     assert extents["count"] == len(whole)
     assert extents["largest_bytes"] == max((length for _, length in whole), default=0) * BLOCK
-    for one in extents["histogram"]:
-        inside = [length * BLOCK for _, length in whole if one["from_bytes"] <= length * BLOCK < 2 * one["from_bytes"]]
-        assert (one["extents"], one["bytes"]) == (len(inside), sum(inside))
-    assert sum(one["extents"] for one in extents["histogram"]) == len(whole)
+    for row in extents["histogram"]:
+        inside = [length * BLOCK for _, length in whole if row["from_bytes"] <= length * BLOCK < 2 * row["from_bytes"]]
+        assert (row["extents"], row["bytes"]) == (len(inside), sum(inside))
+    assert sum(row["extents"] for row in extents["histogram"]) == len(whole)
 
     blocks_per_bin = found["bitmap"]["bin_bytes"] // BLOCK
     parts = [bits[at : at + blocks_per_bin] for at in range(0, len(bits), blocks_per_bin)]
@@ -89,7 +89,7 @@ def test_every_group_is_in_one_bucket(free):
     assert sum(bucket["groups"] for bucket in buckets) == groups.count == len(free)
     assert buckets[0]["groups"] == free.count(0)
     for bucket in buckets[1:-1]:
-        inside = [one for one in free if one and bucket["from_share"] <= one / 64 < bucket["to_share"]]
+        inside = [each for each in free if each and bucket["from_share"] <= each / 64 < bucket["to_share"]]
         assert bucket["groups"] == len(inside)
     assert [bucket["label"] for bucket in buckets] == [label for label, _ in BUCKETS]
 

@@ -43,10 +43,10 @@ def test_dumpe2fs_and_e2freefrag_of_one_ost():
     """Some files apart in time: most of the free space is the same."""
     whole, sizes = read_text("dumpe2fs"), read_text("e2freefrag")
     assert whole["device_bytes"] == sizes["device_bytes"] == 8 << 30
-    assert whole["free_bytes"] == sum(one["bytes"] for one in whole["free_extents"]["histogram"]) == 7813095424
-    assert sizes["free_bytes"] == sum(one["bytes"] for one in sizes["free_extents"]["histogram"]) == 1906994 * 4096
+    assert whole["free_bytes"] == sum(row["bytes"] for row in whole["free_extents"]["histogram"]) == 7813095424
+    assert sizes["free_bytes"] == sum(row["bytes"] for row in sizes["free_extents"]["histogram"]) == 1906994 * 4096
     large = [
-        [one for one in store["free_extents"]["histogram"] if one["from_bytes"] >= 8 * MIB and one["extents"]]
+        [row for row in store["free_extents"]["histogram"] if row["from_bytes"] >= 8 * MIB and row["extents"]]
         for store in (whole, sizes)
     ]
     assert large[0] == large[1]

@@ -74,8 +74,8 @@ FIGURES = [
 def test_each_kind_is_drawn_with_its_stamp_and_the_same_bytes_each_time():
     drawn = draw_all(FIGURES, STAMP)
     assert drawn == draw_all(FIGURES, STAMP)
-    assert [one.name for one in drawn] == ["rates-over-fullness", "shares", "factors", "free", "drift", "requests"]
-    assert all(STAMP in one.svg and one.pdf.startswith(b"%PDF-") for one in drawn)
+    assert [each.name for each in drawn] == ["rates-over-fullness", "shares", "factors", "free", "drift", "requests"]
+    assert all(STAMP in each.svg and each.pdf.startswith(b"%PDF-") for each in drawn)
     assert f"{STAMP} \u00b7 charged" in drawn[0].svg, "what is of one figure only stands after it"
     assert "reads &lt;b&gt; at 40: 280, n = 4" in drawn[0].svg and "<b>" not in drawn[0].svg
 
@@ -90,11 +90,11 @@ def test_a_pdf_embeds_letters_and_no_tables_that_set_them():
 @pytest.mark.parametrize(("columns", "points"), [(1, "252 "), (2, "515.52 ")])
 def test_for_a_paper_each_kind_is_as_wide_as_its_columns_and_holds_its_stamp(columns, points):
     """3.5 and 7.16 inches; the stamp may be in several rows."""
-    for figure, one in zip(FIGURES, draw_all(FIGURES, STAMP, COLUMNS[columns]), strict=True):
-        assert re.search(rb"/MediaBox \[ 0 0 %b" % points.encode(), one.pdf), figure.title
-        written = re.findall(r"<text[^>]*>([^<]*)</text>", one.svg)
+    for figure, each in zip(FIGURES, draw_all(FIGURES, STAMP, COLUMNS[columns]), strict=True):
+        assert re.search(rb"/MediaBox \[ 0 0 %b" % points.encode(), each.pdf), figure.title
+        written = re.findall(r"<text[^>]*>([^<]*)</text>", each.svg)
         assert " ".join(written).count("IOCost") == 1 and "ext4" in " ".join(written)
-        sizes = [float(size) for size in re.findall(r"font(?:-size)?:\s*(?:[\w ]* )?([\d.]+)px", one.svg)]
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?:\s*(?:[\w ]* )?([\d.]+)px", each.svg)]
         assert sizes and min(sizes) >= 7, (figure.title, min(sizes))
 
 
@@ -126,8 +126,8 @@ def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypat
     width, height = drawn.get_size_inches()
     assert min(inches.x0, inches.y0) >= 0 and inches.x1 <= width and inches.y1 <= height
     stamp = next(text for text in drawn.texts if "IOCost" in text.get_text())
-    boxes = [one.get_window_extent() for one in (stamp, axes.xaxis.label, drawn.legends[0])]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    boxes = [each.get_window_extent() for each in (stamp, axes.xaxis.label, drawn.legends[0])]
+    assert not any(box.overlaps(other) for box, other in itertools.combinations(boxes, 2))
 
 
 @given(st.tuples(*[st.floats(0, 1)] * 3))
@@ -167,8 +167,8 @@ def test_each_kind_is_a_table_too(figure, rows):
 
 def test_two_points_are_no_trend():
     paths = [
-        re.findall(r'<path d="(M [^"]*)" clip-path[^>]*stroke-width:1.6', draw(one, STAMP).svg)
-        for one in (
+        re.findall(r'<path d="(M [^"]*)" clip-path[^>]*stroke-width:1.6', draw(each, STAMP).svg)
+        for each in (
             Lines("Two", (Series("a", MEDIANS[:2]),), Axis("x"), Axis("y", (0, 400))),
             Lines("Three", (Series("a", MEDIANS),), Axis("x"), Axis("y", (0, 400))),
         )

@@ -31,11 +31,11 @@ def laid(filesystem: str, place: Path, request_bytes: int, method: str) -> list[
 def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesystem):
     """And real writes lie like fallocate, but on ext4, whose allocator gives who writes more than was asked for."""
     few, many = (laid(filesystem, tmp_path, size, "fallocate") for size in (4 * MIB, MIB))
-    assert [len(one) for one in few] == [SIZE // (4 * MIB)] * COUNT
-    assert [len(one) for one in many] == [SIZE // MIB] * COUNT
+    assert [len(each) for each in few] == [SIZE // (4 * MIB)] * COUNT
+    assert [len(each) for each in many] == [SIZE // MIB] * COUNT
     written = laid(filesystem, tmp_path, MIB, "write")
     if filesystem == "ext4":
-        assert all(1 <= len(one) < SIZE // MIB for one in written)
+        assert all(1 <= len(each) < SIZE // MIB for each in written)
     elif filesystem == "btrfs":  # now and then a request or two are cut where the file system's own blocks lie
         assert all(SIZE // MIB <= len(extents) <= SIZE // MIB + 2 for extents in written)
     else:

@@ -39,11 +39,11 @@ def test_the_first_refusal_comes_where_half_time_said(monkeypatch: pytest.Monkey
         seen = list(pool.map(churned, range(NUMBER)))
     said = []
     kept = 0
-    for told in seen:
-        assert not told["error"], told["error"]
-        is_right = told["low_percent"] - 0.1 <= told["at_percent"] <= told["high_percent"] + 0.1
+    for each in seen:
+        assert not each["error"], each["error"]
+        is_right = each["low_percent"] - 0.1 <= each["at_percent"] <= each["high_percent"] + 0.1
         kept += is_right
-        interval = f"{told['low_percent']:.2f} to {told['high_percent']:.2f}%"
-        said.append(f"{is_right} {told['what']}: {told['at_percent']:.2f}% in {interval}, {told['lacks']}")
+        interval = f"{each['low_percent']:.2f} to {each['high_percent']:.2f}%"
+        said.append(f"{is_right} {each['what']}: {each['at_percent']:.2f}% in {interval}, {each['lacks']}")
         print(said[-1])
     assert kept >= 0.9 * NUMBER, "\n".join(said)

@@ -58,11 +58,11 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     os.sync()
 
     found = json.loads(fsage("fragments", folder, "--json", "--worst", 2)[1])
-    assert [Path(one["path"]).name for one in found["worst"]] == ["-f 2", ODD_NAME]
+    assert [Path(each["path"]).name for each in found["worst"]] == ["-f 2", ODD_NAME]
     assert found["all"]["files"] == 4 and found["all"]["extents"] >= 148 and found["files_in_pieces"] >= 3
     assert found["device"]["seek_s"] > 0 and found["device"]["bytes_per_s"] > 1e6
     assert found["worst"][0]["gain_s_at_most"] == pytest.approx(49 * found["device"]["seek_s"])
-    assert sum(one["files"] for one in found["histogram"]) == 4
+    assert sum(row["files"] for row in found["histogram"]) == 4
     (command,) = found["commands"]
     assert (command["filesystem"], command["files"]) == (mounted.filesystem, 2)
     assert command["gain_s_at_most"] == pytest.approx((49 + 48) * found["device"]["seek_s"])

@@ -174,13 +174,13 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
     for phase in one["phases"]:
         assert phase["argv"] == ["fio", "--output-format=json", "--eta=never", "-"]
         assert list(phase["by_host"]) == list(phase["jobs"]) == NAMES
-        own = [json.loads(told["stdout"])["jobs"][0] for told in phase["by_host"].values()]
+        own = [json.loads(each["stdout"])["jobs"][0] for each in phase["by_host"].values()]
         assert [job["jobname"] for job in own] == [f"measured.{name}" for name in NAMES]
         spread_s = outcome.metrics[f"{phase['name']}_start_spread_ms"] / 1000
         longest_s = max(job[phase["name"]]["runtime"] for job in own) / 1000
         seconds = outcome.metrics[f"{phase['name']}_seconds"]
         assert longest_s - 0.001 <= seconds <= longest_s + spread_s + 0.001 and 0 <= spread_s < 5
-        assert all(0 <= told["clock_error_s"] < 1 > abs(told["clock_ahead_s"]) for told in phase["by_host"].values())
+        assert all(0 <= each["clock_error_s"] < 1 > abs(each["clock_ahead_s"]) for each in phase["by_host"].values())
     outcome = metadata.read(other)
     assert (outcome.status, outcome.why) == ("valid", None)
     assert outcome.metrics["create_files"] == 3 * 20 and outcome.metrics["create_start_spread_ms"] >= 0
@@ -263,7 +263,7 @@ def test_netflows_tasks_on_all_hosts_share_the_work(several):
         assert (index.tasks, index.shares, index.bytes) == (2 * len(clients), 16, 16 * MIB)
         assert (index.records, index.checksum) == (made.records, made.checksum)
         assert (models.records, models.checksum) == (made.read_records, made.read_checksum)
-        assert all(one.least_shares >= 1 and 0 < one.seconds < 20 for one in (made, index, models))
+        assert all(each.least_shares >= 1 and 0 < each.seconds < 20 for each in (made, index, models))
 
 
 LAUNCHER = """

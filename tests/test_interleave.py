@@ -68,13 +68,13 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
     assert sum(aligned) / len(aligned) < 1.3 * MIB, "a piece in its turn is an extent of its own"
 
     done = [bring(local_target, mingled(MIB), thinned(deleted)) for deleted in (1, 2, FILES)]
-    assert len({one["instance"] for one in [full, *done]}) == 1, "each is reached from the one before"
+    assert len({each["instance"] for each in [full, *done]}) == 1, "each is reached from the one before"
     sizes = mingled(MIB).file_sizes(target.capacity_bytes)
     order = prealloc.DeleteFiles(1, FILES, 67005).going(FILES)
-    for one, deleted in zip(done, (1, 2, FILES), strict=True):
-        freed = one["free_bytes"] - full["free_bytes"]
+    for each, deleted in zip(done, (1, 2, FILES), strict=True):
+        freed = each["free_bytes"] - full["free_bytes"]
         assert freed >= sum(sizes[index] for index in order[:deleted])
-        assert one["achieved"][0]["deleted_files"] == deleted
+        assert each["achieved"][0]["deleted_files"] == deleted
     assert all(after["free_bytes"] > before["free_bytes"] for before, after in pairwise(done))
     assert state.diagnose(local_target, {"steps": [mingled(MIB), thinned(2)]}, False)["todo"] == [
         "scrub",

@@ -81,7 +81,7 @@ def test_zfs_is_recognised_and_unsupported(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, parameters("zfs"))
     stores = servers.inspect(spec, {}, False)["osts"]
-    assert [one["filesystem"] for one in stores] == ["zfs", "zfs"]
+    assert [store["filesystem"] for store in stores] == ["zfs", "zfs"]
     assert stores[0]["absent"]["groups"] == "unsupported: the layout of zfs OSTs is not read, only of ldiskfs"
     assert site.commands("dumpe2fs") == []
 

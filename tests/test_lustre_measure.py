@@ -27,7 +27,7 @@ pytestmark = pytest.mark.root
 MIB = 1 << 20
 STEPS = [Populate(1, percent=1, file_bytes=(16 * MIB,), seed=1, files_at_once=4)]
 UNUSED = "lctl get_param " + " ".join(
-    f"ldlm.namespaces.lustre-{one}-{INSTANCE}.lock_unused_count" for one in ("OST*-osc", "MDT*-mdc")
+    f"ldlm.namespaces.lustre-{each}-{INSTANCE}.lock_unused_count" for each in ("OST*-osc", "MDT*-mdc")
 )
 CLIENTS = (
     "lustre-OST0000-osc-ff11000110ffb000",

@@ -34,12 +34,12 @@ NAMES = re.compile(r"\bfsage_[a-z_]+\b")
 
 def samples(text: str) -> dict[str, list[Any]]:
     """Samples by metric; the text is OpenMetrics, and means the same in the classic format."""
-    strict = [one for family in openmetrics.text_string_to_metric_families(text) for one in family.samples]
-    classic = [one for family in text_string_to_metric_families(text) for one in family.samples]
-    assert [one[:3] for one in strict] == [one[:3] for one in classic]
+    strict = [sample for family in openmetrics.text_string_to_metric_families(text) for sample in family.samples]
+    classic = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert [each[:3] for each in strict] == [each[:3] for each in classic]
     found: dict[str, list[Any]] = {}
-    for one in strict:
-        found.setdefault(one.name, []).append(one)
+    for each in strict:
+        found.setdefault(each.name, []).append(each)
     return found
 
 
@@ -55,12 +55,12 @@ def test_what_is_printed_is_what_evidence_counts() -> None:
     assert found["fsage_free_bytes"][0].value == store["free_bytes"]
     assert found["fsage_free_extent_size_bytes_count"][0].value == store["free_extents"]["count"]
     assert found["fsage_free_extent_size_bytes_sum"][0].value == store["free_bytes"]
-    below = {int(float(it.labels["le"])): it.value for it in found["fsage_free_extent_size_bytes_bucket"][:-1]}
-    for one in store["free_extents"]["histogram"]:
-        start = one["from_bytes"]
-        assert below[2 * start - 1] - below.get(start - 1, 0) == one["extents"]
-    assert sum(it.value for it in found["fsage_groups"]) == store["groups"]["count"]
-    chunks = {it.labels["chunk_bytes"]: it.value for it in found["fsage_free_aligned_ratio"]}
+    below = {int(float(each.labels["le"])): each.value for each in found["fsage_free_extent_size_bytes_bucket"][:-1]}
+    for row in store["free_extents"]["histogram"]:
+        start = row["from_bytes"]
+        assert below[2 * start - 1] - below.get(start - 1, 0) == row["extents"]
+    assert sum(fsage_group.value for fsage_group in found["fsage_groups"]) == store["groups"]["count"]
+    chunks = {each.labels["chunk_bytes"]: each.value for each in found["fsage_free_aligned_ratio"]}
     assert chunks == store["aligned_free_share"]
     assert not [name for name in found if name.startswith("fsage_file")]
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: 
     assert main([*metered, str(to), str(EXAMPLE), str(tmp_path / SECRET)]) == 1
     assert f"{SECRET}: No such file or directory" in capsys.readouterr().err
     found = samples(to.read_text())
-    assert [one.value for one in found["fsage_evidence_success"]] == [1, 0]
+    assert [each.value for each in found["fsage_evidence_success"]] == [1, 0]
     assert len(found["fsage_free_bytes"]) == 1 and SECRET not in to.read_text()
     assert main([*metered, str(tmp_path / "none" / "x.prom"), str(EXAMPLE)]) == 1
     assert "No such file or directory; the metrics were not written" in capsys.readouterr().err
@@ -149,7 +149,7 @@ def test_dashboard_and_alerts_name_only_what_is_printed() -> None:
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     panels = dashboard["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
-    asked += [one["query"] for one in dashboard["templating"]["list"]]
+    asked += [each["query"] for each in dashboard["templating"]["list"]]
     rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())
     asked += [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
     named = {name for text in asked for name in NAMES.findall(text)}
@@ -157,9 +157,9 @@ def test_dashboard_and_alerts_name_only_what_is_printed() -> None:
     told = set(NAMES.findall((MONITORING / "README.md").read_text()))
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in printed} == told
     assert len({panel["id"] for panel in panels}) == len(panels)
-    places = {(x, y) for one in panels for g in [one["gridPos"]] for x in range(g["x"], g["x"] + g["w"])
+    places = {(x, y) for each in panels for g in [each["gridPos"]] for x in range(g["x"], g["x"] + g["w"])
               for y in range(g["y"], g["y"] + g["h"])}  # fmt: skip
-    assert len(places) == sum(one["gridPos"]["w"] * one["gridPos"]["h"] for one in panels), "panels overlap"
+    assert len(places) == sum(each["gridPos"]["w"] * each["gridPos"]["h"] for each in panels), "panels overlap"
     assert max(x for x, _ in places) == 23, "Grafana's grid has 24 columns"
 
 

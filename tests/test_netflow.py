@@ -54,8 +54,8 @@ def test_a_block_holds_the_records_that_its_maker_counted(seed, number, models, 
     assert len(block) == block_bytes and Maker(seed, block_bytes, models, 0).block(number) == block
     found = [flows.ENTRY.unpack(entry) for entry in flows.entries(block, number, seed)]
     assert all(64 <= length < 64 + 2048 and 0 <= model < models for model, _, length in found)
-    assert [one[1] for one in found] == list(
-        itertools.accumulate((one[2] for one in found[:-1]), initial=number * block_bytes + 32)
+    assert [each[1] for each in found] == list(
+        itertools.accumulate((each[2] for each in found[:-1]), initial=number * block_bytes + 32)
     )
     assert found[-1][1] + found[-1][2] > (number + 1) * block_bytes - 64 - 2048, "as full as it can be"
     assert maker.entries[0] == len(found) and maker.read[0] == sum(model < models // 2 for model, *_ in found)
@@ -93,7 +93,7 @@ def test_reading_through_the_map_is_reading_a_flat_file(tmp_path_factory, data):
         begin = data.draw(st.integers(0, size))
         end = data.draw(st.integers(begin, size))
         assert bytes(file.read(begin, end - begin)) == flat[begin:end]
-    sizes = [one.stat().st_size for one in sorted(place.iterdir(), key=lambda one: int(one.name))]
+    sizes = [each.stat().st_size for each in sorted(place.iterdir(), key=lambda each: int(each.name))]
     assert sizes == [size for size in striping.object_bytes(segments) if size]
     writer.close()
     file.close()
@@ -286,7 +286,7 @@ def test_an_index_that_is_not_as_written_is_refused(tmp_path, generated, do, why
 
 
 def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly
     assert measure.measure(osts, {**request, "cells": cells}, False)["measured"] == 3
     seen = {path.name: json.loads(path.read_text()) for path in (target.home / "outbox").rglob("cell*.json")}
     outcomes = [NETFLOW.read(seen[f"cell{number}.1.json"]) for number in (1, 2, 3)]
-    assert [one.status for one in outcomes] == ["valid", "valid", "failed"], outcomes[0].why or outcomes[1].why
+    assert [each.status for each in outcomes] == ["valid", "valid", "failed"], outcomes[0].why or outcomes[1].why
     for name in ("index_checksum", "models_checksum", "index_bytes", "models_bytes"):
         assert outcomes[0].metrics[name] == outcomes[1].metrics[name] > 0
     assert outcomes[0].metrics["index_bytes"] == 32 * MIB and outcomes[0].metrics["models_checksum"] < 2**48
@@ -132,11 +132,13 @@ def test_the_estimate_of_a_cell_is_what_it_takes():
     patterns = [f"netflow.{number}" for number in range(1, 7)]
     estimates = [
         NETFLOW.seconds(
-            NETFLOW.Params.model_validate(params), target, [step(name, *(one for one in patterns if one != name))]
+            NETFLOW.Params.model_validate(params),
+            target,
+            [step(name, *(pattern for pattern in patterns if pattern != name))],
         )
         for name in patterns
     ]
-    assert [round(one) for one in estimates] == [18, 10, 6, 8, 8, 7]
+    assert [round(estimate) for estimate in estimates] == [18, 10, 6, 8, 8, 7]
     target["calibration"]["backing_read_mib_s"], target["capacity_bytes"] = 950.0, 8 << 30
     with_file = replace(step(patterns[0]), eviction_file=2)
     evicted = [

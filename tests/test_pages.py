@@ -43,7 +43,7 @@ def drawn(page: Page) -> str:
     kinds = {type(figure): figure for figure in reversed(page.figures)}
     shown = {figure.name: draw(figure, page.stamp) for figure in kinds.values()}
     empty = '<svg viewBox="0 0 10 10" role="img" aria-label="{}"></svg>'
-    panels = {one.name: Panel(one.title, one.name, empty.format(one.name), b"") for one in page.figures}
+    panels = {each.name: Panel(each.title, each.name, empty.format(each.name), b"") for each in page.figures}
     return re.sub(r"<tbody>.*?</tbody>", _shortened, page.html(panels | shown), flags=re.S)
 
 
@@ -92,7 +92,7 @@ def pages(request, tmp_path_factory) -> list[Path]:
 @pytest.mark.long
 def test_a_reader_sorts_filters_downloads_and_copies_without_a_mouse(pages):
     """What is chosen stands in the address, and comes back with it."""
-    (page,) = (one for one in pages if one.stem == "quickstart")
+    (page,) = (each for each in pages if each.stem == "quickstart")
     table = 'document.querySelector("table[data-again]")'
     with Browser() as browser, browser.page(page) as session:
 
@@ -156,6 +156,6 @@ def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path)
     caption = "Beside this page: figures/the-states-that-are-compared.svg, .pdf and .csv"
     assert printed == caption, "nothing is left of the buttons, which only a screen has"
     assert bad.requests == ["http://127.0.0.1:9/x.png"] and bad.errors and len(bad.too_wide) == 2
-    assert {one.split()[0] for one in bad.violations} >= {"html-has-lang", "image-alt", "landmark-one-main"}
+    assert {violation.split()[0] for violation in bad.violations} >= {"html-has-lang", "image-alt", "landmark-one-main"}
     assert {"quickstart", "failed", "evidence", "site", "index", "history", "defrag"} <= seen.keys()
-    assert {name: one for name, one in seen.items() if one != Seen()} == {}
+    assert {name: each for name, each in seen.items() if each != Seen()} == {}

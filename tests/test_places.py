@@ -150,7 +150,7 @@ def a_file(place: Path) -> None:
         (linked_where_all_may_write, r"home is a symbolic link of root \(uid 0\), in a directory of mode 1777"),
         (a_file, r"home is a file, where a directory is wanted"),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_a_home_that_others_have_a_hand_in_is_refused(
     directory_target: Spec, tmp_path: Path, spoil: Callable[[Path], None], message: str
@@ -218,7 +218,7 @@ def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> N
     finally:
         os.umask(old)
     tops = [Path(directory_target["home"]), Path(directory_target["directory"])]
-    for path in [one for top in tops for one in (top, *top.rglob("*"))]:
+    for path in [each for top in tops for each in (top, *top.rglob("*"))]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 

@@ -454,9 +454,9 @@ def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(
     now[0] = STATE_S + 3.5
     doing = there.doing.path
     doing.parent.mkdir(parents=True)
-    for told, cells in (("emptying", 0), ("measuring", 1), ("waiting, at most 60 minutes: stop_if: ...", 1)):
-        doing.write_text(json.dumps({"doing": told, "since": 0, "cells": cells}))
-        assert there().what == line.format(cells, f", {told}")
+    for each, cells in (("emptying", 0), ("measuring", 1), ("waiting, at most 60 minutes: stop_if: ...", 1)):
+        doing.write_text(json.dumps({"doing": each, "since": 0, "cells": cells}))
+        assert there().what == line.format(cells, f", {each}")
     now[0] = 136
     assert there().left == "; 2 min since it began, longer than the 60 s that were estimated"
     doing.write_text("[]")

@@ -154,14 +154,16 @@ def mount_of(spec: dict[str, Any]) -> Path:
 
 def filler(mount: Path) -> dict[str, int]:
     """Name and bytes of every filler file."""
-    return {f"{Path(one.path).parent.name}/{one.name}": one.stat().st_size for one in fillers(mount)}
+    return {f"{Path(each.path).parent.name}/{each.name}": each.stat().st_size for each in fillers(mount)}
 
 
 def observations(bundle: Path) -> list[dict[str, Any]]:
     """The observations in a bundle, in the order of their names."""
     with tarfile.open(bundle) as tar:
-        members = sorted((one for one in tar.getmembers() if one.name != "INDEX.json"), key=lambda one: one.name)
-        return [json.load(tar.extractfile(one)) for one in members]  # type: ignore[arg-type]  # only regular files are in it
+        members = sorted(
+            (getmember for getmember in tar.getmembers() if getmember.name != "INDEX.json"), key=lambda each: each.name
+        )
+        return [json.load(tar.extractfile(member)) for member in members]  # type: ignore[arg-type]  # only regular files are in it
 
 
 def living_holder(run: str) -> dict[str, Any]:
@@ -370,9 +372,9 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     assert not bundle.exists()
     assert done(ansible(inventory, "measure.yml", "-e", asked)) > 0
     seen = observations(bundle)
-    assert [one["cell"] for one in seen] == ["cell0", "cell1"]
-    assert [one["status"] for one in seen] == ["done", "done"]
-    assert all(one["check"]["agreed"] for one in seen)
+    assert [each["cell"] for each in seen] == ["cell0", "cell1"]
+    assert [each["status"] for each in seen] == ["done", "done"]
+    assert all(each["check"]["agreed"] for each in seen)
     assert seen[0]["conditions"]["tunables"]["read_ahead_kb"]["now"] == ["64"]
     assert not list((home / "outbox").rglob("*.json")), "what arrived is forgotten"
 

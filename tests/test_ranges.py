@@ -40,7 +40,7 @@ def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
         assert (done["ranges"], done["ranges_moved"], done["ranges_after"]) == (2, 2, 2)
         assert 400 < done["ranges_before"] <= 512, "some of ext4's first pieces lie side by side"
         assert done["moved_bytes"] == done["range_bytes"] == 2 * MIB and not done["left"]
-        assert [extents_in(path, one) for one in hot] == [1, 1] and extents_in(path, (5 * MIB, size)) == before > 600
+        assert [extents_in(path, each) for each in hot] == [1, 1] and extents_in(path, (5 * MIB, size)) == before > 600
         mounting.unmount(made.point)  # what is compared has reached the device
         made.mount()
         assert checksum(path) == held

@@ -415,7 +415,7 @@ def test_a_layout_is_named_by_a_file_in_its_folder_and_by_nothing_else(tmp_path,
 def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_was_copied(tmp_path):
     records = taken("replica")
     page = contents(measured("replica"), records, tmp_path)
-    (strips,) = [one for one in page.figures if one.title == "Free space of example and of its replica"]
+    (strips,) = [figure for figure in page.figures if figure.title == "Free space of example and of its replica"]
     assert list(strips.strips) == ["original", "example.copied", "example.joined"]
     original, copied = (np.array(strips.strips[name]) for name in ("original", "example.copied"))
     assert np.abs(original - copied).mean() < 0.01
@@ -437,10 +437,12 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
     """The same records once more as another layout's, whose rates in pieces are half."""
     records = taken("replica")
-    more = json.loads(json.dumps([one for one in records if one["state"] != "empty"]).replace("example", "other"))
-    for one in more:
-        if one["state"] == "other.copied":
-            one["metrics"] = {name: value / 2 for name, value in one["metrics"].items()}
+    more = json.loads(
+        json.dumps([record for record in records if record["state"] != "empty"]).replace("example", "other")
+    )
+    for each in more:
+        if each["state"] == "other.copied":
+            each["metrics"] = {name: value / 2 for name, value in each["metrics"].items()}
     path = tmp_path / "config" / "replica.yaml"
     path.parent.mkdir()
     path.write_text(file_of("replica").read_text().replace("[example.gz]", "[example.gz, other.txt.zst]"))

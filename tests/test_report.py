@@ -151,7 +151,7 @@ def test_tables_are_the_same_bytes_whatever_the_order(quickstart, tmp_path):
 @pytest.mark.long
 def test_latency_has_its_figure_where_percentiles_beside_the_median_are_known(quickstart, series1, tmp_path):
     whole = requests.latencies(labelled_samples(series1.frame), ["80.50", "10.00"])
-    assert [one.title for one in whole.figures] == ["Latency of writes of 1 MiB", "Latency of reads of 1 MiB"]
+    assert [figure.title for figure in whole.figures] == ["Latency of writes of 1 MiB", "Latency of reads of 1 MiB"]
     high, low = whole.figures[0].series
     assert (high.label, low.label, list(whole.figures[0].x.ticks.values())) == ("80.50", "10.00", ["p50", "p99"])
     assert high.points[1].y > 3 * low.points[1].y and high.points[1].n == 5
@@ -181,7 +181,7 @@ def test_sentinels_and_failures_enter_no_statistic(series1):
 
 def test_page_is_one_file_that_fetches_nothing(series1):
     page = Page(series1.page)
-    assert {one for one in page.fetched if not one.startswith("#to-")} == set(), "mailed alone it is whole"
+    assert {each for each in page.fetched if not each.startswith("#to-")} == set(), "mailed alone it is whole"
     assert len(page.ids) == len(set(page.ids))
     assert "@import" not in series1.page and "@font-face" not in series1.page
     assert "<script src" not in series1.page and "fetch(" not in series1.page
@@ -342,10 +342,10 @@ class Cells(HTMLParser):
 
 def test_every_planned_cell_is_a_row_that_can_be_chosen_and_sorted(series1):
     table = Cells(series1.page)
-    assert [one["data-choose"] for one in table.heads if "data-choose" in one] == [
+    assert [head["data-choose"] for head in table.heads if "data-choose" in head] == [
         *("state", "kind", "status", "transfer, MiB"),
     ]
-    assert [int(one["data-column"]) for one in table.heads] == list(range(len(table.rows[-1])))
+    assert [int(head["data-column"]) for head in table.heads] == list(range(len(table.rows[-1])))
     rows = pd.DataFrame(table.rows[1:])
     asked = {(state, cell.name) for state, cell in planned(series1.study)}
     assert set(zip(rows[0], rows[1], strict=True)) == asked and len(rows) == len(asked)
@@ -364,7 +364,7 @@ def test_a_plane_says_its_numbers_under_the_pointer_and_hatches_gaps(series1):
     assert len(said) == 63 and "70.60@264M" not in {state for state, *_ in said}
     row = series1.frame[(series1.frame["state"] == "80.50@264M") & (series1.frame["kind"] == "planned")]
     median = row.loc[row["transfer_size_bytes"] == 64 * MIB, "write_bw_mib_s"].median()
-    assert float(dict(one[:2] for one in said)["80.50@264M"]) == pytest.approx(median, abs=0.06)
+    assert float(dict(each[:2] for each in said)["80.50@264M"]) == pytest.approx(median, abs=0.06)
     assert "<pattern" in svg
 
 

@@ -165,7 +165,7 @@ def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_repor
     assert found.codes.startswith("State names are AA.BB. Files worth AA%")
     ticks = [text.replace("\n", " ") for text in found.figure.x.ticks.values()]
     assert ticks == ["10% full", "80% full", "40% full, no holes", "filled to 80%, half deleted"]
-    writes = next(one for one in found.figure.series if one.label == "writing")
+    writes = next(line for line in found.figure.series if line.label == "writing")
     assert writes.points[1].y < 0.8 * writes.points[0].y and not writes.joined
 
 

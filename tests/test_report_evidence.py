@@ -29,7 +29,7 @@ def quickstart():
 
 
 def first_of_state(records, state):
-    return next(one for one in records if one["state"] == state)
+    return next(record for record in records if record["state"] == state)
 
 
 def figures(page):
@@ -72,7 +72,7 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     for name, value in {"seconds": 0.5, "offset_bytes": 15 << 30, "bytes": 4096, "write": True}.items():
         columns[name].append(value)
     page = contents(quickstart, records, tmp_path, traced=store([record], tmp_path / "traced"))
-    trace = next(one for one in page.figures if one.title == "Requests at 80.50, write phase")
+    trace = next(figure for figure in page.figures if figure.title == "Requests at 80.50, write phase")
     assert len(trace.writes.xs) == 300 and trace.small.ys == (15 << 30,)
     assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
 
@@ -152,7 +152,7 @@ def test_a_state_without_a_digest_says_why_and_each_instance_is_a_layout_of_its_
     """As files of several stripes on Lustre, of which FIEMAP says nothing."""
     why = "FIEMAP: Operation not supported; Lustre gives it for files of one stripe only"
     records = make_records(quickstart)
-    mine = [one for one in records if one["state"] == "80.50@264M"]
+    mine = [each for each in records if each["state"] == "80.50@264M"]
     for number, record in enumerate(mine):
         record["layout"] |= {"digest": None, "filler_extents": None, "notes": {"digest": {"absent": why}}}
         record["check"]["instance"] = "built-anew" if number == 0 else "first-of-all"

@@ -44,7 +44,7 @@ def test_a_larger_preallocation_keeps_more_of_the_clean_rate(tmp_path):
     rows = aged(rows_of(SimpleNamespace(table=table)))
     full = rows[rows["deleted"] == 1]
     for measure, part in full.groupby("measure"):
-        shares = [one.value for one in part.sort_values("preallocation_bytes")["to_clean"]]
+        shares = [each.value for each in part.sort_values("preallocation_bytes")["to_clean"]]
         assert shares == sorted(shares) and shares[0] < 0.6 < shares[-1], measure
         assert list(part.sort_values("preallocation_bytes")["clean"]) == [
             "1M.clean",
@@ -64,23 +64,25 @@ def test_page_of_a_preallocation_study_has_its_figures():
     assert "Writes, share of the clean rate" in page and "Reads, share of the clean rate" in page
     assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in page
     assert "Mean extent of the measured files" in page
-    rates = next(one for one in found.figures if one.title == "Rates over fullness, preallocation of 1 MiB")
-    assert {level.of for level in rates.levels} == {one.label for one in rates.series} == {"writes", "reads"}
-    full = {one.label: one.points[-1].y for one in rates.series}
+    rates = next(each for each in found.figures if each.title == "Rates over fullness, preallocation of 1 MiB")
+    assert {level.of for level in rates.levels} == {each.label for each in rates.series} == {"writes", "reads"}
+    full = {each.label: each.points[-1].y for each in rates.series}
     assert all(full[level.of] < level.value for level in rates.levels), "slower than clean"
 
 
 def test_page_of_a_preallocation_study_shows_where_each_state_is_free():
     study, page = load_study(CONFIG / "prealloc_quick.yaml"), page_of("prealloc_quick")
-    drawn = {name: shares for one in page.figures if isinstance(one, Strips) for name, shares in one.strips.items()}
+    drawn = {
+        name: shares for figure in page.figures if isinstance(figure, Strips) for name, shares in figure.strips.items()
+    }
     assert list(drawn) == [state.name for state in expand(study)]
     for state in expand(study):
         axes = state.nominal["axes"]
         left = 1.0 if state.name.endswith("clean") else axes["deleted"] / axes["files"]
         assert np.mean(drawn[state.name]) == pytest.approx(left, abs=0.04)
-    image = next(draw(one, page.stamp) for one in page.figures if isinstance(one, Strips))
+    image = next(draw(figure, page.stamp) for figure in page.figures if isinstance(figure, Strips))
     assert all(state.name in image.svg for state in expand(study))
-    assert "Free space by size of its extents" in [one.title for one in page.figures]
+    assert "Free space by size of its extents" in [figure.title for figure in page.figures]
 
 
 def test_page_of_a_defragmentation_study_has_its_table_and_figure():
@@ -151,7 +153,7 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
         assert f"{operation} rate over capacity" in page
     plain = load_study(PLAIN / "quickstart.yaml")
     without = build(plain, make_records(plain), tmp_path / "without")
-    titles = [re.findall(r'role="img" aria-label="(.*?)"', one) for one in (page, without)]
+    titles = [re.findall(r'role="img" aria-label="(.*?)"', each) for each in (page, without)]
     assert [name for name in titles[0] if " rate over " not in name] == titles[1]
 
 
@@ -159,12 +161,12 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
 def test_each_way_of_laying_filler_is_compared_with_itself_equally_full(tmp_path):
     study = load_study(CONFIG / "filler.yaml")
     page = contents(study, make_records(study), tmp_path)
-    [section] = [one for one in page.sections if one.title == "How filler is laid"]
+    [section] = [each for each in page.sections if each.title == "How filler is laid"]
     once, at_once = "fallocate, 1 at once", "fallocate, 16 at once"
     asked = {once: ["512 KiB", "1 MiB", "4 MiB", "264 MiB"], at_once: ["512 KiB", "1 MiB", "4 MiB"]}
     assert [row[:2] for row in section.table[1:]] == [[way, size] for way, sizes in asked.items() for size in sizes]
     for figure in section.figures:
-        assert {one.label: len(one.points) for one in figure.series} == {
+        assert {line.label: len(line.points) for line in figure.series} == {
             way: len(sizes) for way, sizes in asked.items()
         }
     frame = dataset.load(store(make_records(study), tmp_path / "again"))
@@ -178,12 +180,12 @@ def test_how_much_is_measured_has_a_point_a_share_and_the_extents_of_both_states
     study = load_study(CONFIG / "amount.yaml")
     records = make_records(study)
     page = contents(study, records, tmp_path)
-    section = next(one for one in page.sections if one.title == "How much is measured")
+    section = next(each for each in page.sections if each.title == "How much is measured")
     titles = sorted(figure.title for figure in section.figures)
     assert titles == [f"{what} against the share that is measured" for what in ("Reads", "Writes")]
     for figure in section.figures:
         assert figure.x.ticks == {2.0: "2", 5.0: "5", 11.0: "11"}
-        assert [[point.x for point in one.points] for one in figure.series] == [[2.0, 5.0, 11.0]]
+        assert [[point.x for point in line.points] for line in figure.series] == [[2.0, 5.0, 11.0]]
         assert figure.y.limits[0] < min(point.y for point in figure.series[0].points)
     assert [row[0] for row in section.table[1:]] == ["2", "5", "11"] and len(section.table[0]) == 3
     first, second = page.answer.sentences
@@ -336,7 +338,7 @@ def test_page_of_a_netflow_study_has_both_phases_and_both_distributions():
         assert figure in page
     (throughput,) = (figure for figure in found.figures if figure.title == "Index throughput")
     kinds = {f"{kind}, distribution {how}" for kind in ("static", "dynamic") for how in ("synchronous", "asynchronous")}
-    assert {one.label for one in throughput.series} == kinds, "what all have is in no legend"
+    assert {line.label for line in throughput.series} == kinds, "what all have is in no legend"
     assert "netflow.4 against netflow.1: " in page
     assert len({record["metrics"]["models_checksum"] for record in taken("striping_netflow")}) == 1
 
@@ -394,9 +396,11 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
 )
 def test_each_kind_of_study_begins_with_its_answer(name, said):
     answer = page_of(name).answer
-    assert any(re.match(said, one) or re.search(f"[.] {said}", one) for one in answer.sentences), answer.sentences
+    assert any(re.match(said, sentence) or re.search(f"[.] {said}", sentence) for sentence in answer.sentences), (
+        answer.sentences
+    )
     assert len(answer.sentences) <= 2 and 0 < len(answer.cards) <= 4 and answer.codes
-    assert answer.figure is not None and sum(len(one.points) for one in answer.figure.series) >= 1
+    assert answer.figure is not None and sum(len(line.points) for line in answer.figure.series) >= 1
 
 
 def allocator_page(name):

@@ -140,7 +140,7 @@ def measured(spec: dict[str, Any], restore: Restore, cells: int) -> None:
     assert (answer["lost"], answer["undone"], answer["measured"]) == (None, None, cells)
     outbox = Path(spec["home"]) / spec["name"] / "outbox"
     observed = [json.loads(path.read_text()) for path in outbox.rglob("cell*.json")]
-    assert [(one["status"], one["why"]) for one in observed] == [("done", None)] * cells
+    assert [(each["status"], each["why"]) for each in observed] == [("done", None)] * cells
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_study_says_that_it_trusts(refused, load):
         block
     )
     block["states"]["trusted"] = True
-    names = [one.name for one in expand(load(block))]
+    names = [each.name for each in expand(load(block))]
     assert names == ["ost0012.original", "ost0012.copied", "ost0012.joined"]
     block["states"]["images"] = ["../ost0012.qcow2"]
     assert "states.images" in refused(block)

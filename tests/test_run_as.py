@@ -136,7 +136,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
     ):
         noted.write_text("")
         seen = measured(spec, workload, {**params, "tool": "fio", "iteration": 1}, hosts, STEP)
-        assert [one["rc"] for one in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
+        assert [each["rc"] for each in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
         ran = noted.read_text().split()
         assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
     bring(spec, replace(STEP, seed=2))

@@ -81,7 +81,7 @@ def test_inner_tracks_are_slower_by_the_declared_factor():
     for place in (0, SIZE // 2, SIZE - MIB):
         arm.position_bytes, began = -1, arm.busy_until_s
         took.append(arm.deadline_s(began, place, MIB) - began)
-    assert [took[0] / one for one in took] == pytest.approx([1, 0.75, 0.5], rel=2e-3)
+    assert [took[0] / each for each in took] == pytest.approx([1, 0.75, 0.5], rel=2e-3)
     rates = [arm.costs.rate(share) for share in (0, 0.5, 1)]
     assert rates == pytest.approx([RATE, 0.75 * RATE, 0.5 * RATE])
 

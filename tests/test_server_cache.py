@@ -67,8 +67,8 @@ def zfs(site: Site, **more: dict) -> dict:
     """The properties; `more`: to be so from now on."""
     book = site.place / "zfs.json"
     known = json.loads(book.read_text()) if book.exists() else {}
-    book.write_text(json.dumps(known := {**known, **{f"fast/{name}": one for name, one in more.items()}}))
-    return {name: {key: one[key] for key in ("value", "source")} for name, one in known.items()}
+    book.write_text(json.dumps(known := {**known, **{f"fast/{name}": each for name, each in more.items()}}))
+    return {name: {key: each[key] for key in ("value", "source")} for name, each in known.items()}
 
 
 def beside(spec: dict, servers: int = 1) -> Hosts:
@@ -105,10 +105,10 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
     hosts = beside(spec)
     with held(hosts, ASKING) as noted:
         assert noted == {"oss1": dict.fromkeys(before, "none")}
-        assert {one["value"] for one in zfs(site).values()} == {"none"}
+        assert {each["value"] for each in zfs(site).values()} == {"none"}
         assert {name: entry["first"] for name, entry in settings.notes("datasets").items()} == before
     assert zfs(site) == before
-    assert [one for one in site.commands("zfs") if one.startswith(("zfs set", "zfs inherit"))] == [
+    assert [command for command in site.commands("zfs") if command.startswith(("zfs set", "zfs inherit"))] == [
         *(f"zfs set primarycache=none fast/ost{n}" for n in range(4)),
         "zfs inherit primarycache fast/ost0",
         "zfs set primarycache=metadata fast/ost1",

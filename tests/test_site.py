@@ -96,7 +96,7 @@ def lustre(**more) -> Target:
 )
 def test_what_is_wrong_with_a_site_with_lustre_is_said(hosts, more, said):
     found = findings(Site(hosts, ("clients", "servers", "oss")), lustre(**more), {})
-    assert [said in one for one in found] == ([True] if said else [])
+    assert [said in each for each in found] == ([True] if said else [])
 
 
 def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
@@ -196,7 +196,7 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     assert closed.answer and "/no/sudo" in str(closed.why_no_become) and me.why_no_become is None
     assert me.answer and me.answer["root"] == (os.geteuid() == 0) and me.answer["claim"] is None and me.why is None
     assert lost.answer is None and "refused" in str(lost.why) and "launcher" in site.groups
-    [found] = [one for one in findings(site, Target(complete(spec)), {}) if "does not answer" in one]
+    [found] = [each for each in findings(site, Target(complete(spec)), {}) if "does not answer" in each]
     assert found.startswith("gone (servers) does not answer: ")
     assert not (tmp_path / "t").exists() and not (tmp_path / "home").exists(), "nothing was changed"
     page.write(site, Target(complete(spec)), [], [found], tmp_path / "page.html")

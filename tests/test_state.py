@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 def test_nested_states_delete_more_and_keep_the_instance(spec):
     tokens = [bring(spec, populate(70), *([fragment(bb)] if bb else [])) for bb in (0, 10, 30, 60)]
-    assert len({one["instance"] for one in tokens}) == 1
+    assert len({token["instance"] for token in tokens}) == 1
     assert all(after["files"] < before["files"] for before, after in pairwise(tokens))
     target = open_target(spec)
     kept = {entry.name for entry in fillers(target.mounts[0])}

@@ -170,7 +170,7 @@ def test_a_unit_is_a_layout_whose_value_is_its_bytes_over_the_time_of_its_places
     assert (table["cov"] > 0.02).all()  # that of layouts; iterations scatter by 0.1%
     # The same draws on both sides are pairs.
     full, clean = (table.set_index("state").loc[state] for state in ("80.00@264M", "10.00@264M"))
-    pairs = sorted(here / there for here, there in zip(full["samples"], clean["samples"], strict=True))
+    pairs = sorted(each / there for each, there in zip(full["samples"], clean["samples"], strict=True))
     held = full["to_clean"].interval
     assert (held.low, held.high) == pytest.approx((pairs[0], pairs[-1])) and held.level == pytest.approx(1 - 2 / 64)
 
@@ -239,8 +239,8 @@ def test_too_few_for_a_comparison_is_said():
 
 def test_primary_comparisons_are_one_family():
     found = comparisons(table_of(taken()), STUDY)
-    assert [one.finding.family for one in found] == [2, 2]
-    assert [one.finding.p for one in found] == pytest.approx([4 / 252, 4 / 252])
+    assert [each.finding.family for each in found] == [2, 2]
+    assert [each.finding.p for each in found] == pytest.approx([4 / 252, 4 / 252])
     detail = r"80\.00 against 10\.00: \d+% slower \(\d+ to \d+%\); n=5\+5, 96\.8%, adjusted p=0\.016\."
     assert re.fullmatch(detail, found[0].detail)
 
@@ -319,7 +319,7 @@ def test_passes_show_a_drift_between_states_and_what_a_state_did():
     assert re.search(r"Over the study: a fall \(Kendall's tau -(0\.9\d|1\.00), p=\d", found.text)
     assert re.search(r"After a state they reach 0\.99\dx of before \(0\.99\d-0\.99\d, 99\.2%\)\.", found.text)
     [figure] = found.figures
-    assert [(one.kind, len(one.ys)) for one in figure.clouds] == [("reference before", 8), ("reference after", 8)]
+    assert [(cloud.kind, len(cloud.ys)) for cloud in figure.clouds] == [("reference before", 8), ("reference after", 8)]
     assert figure.clouds[0].ys[0] > 1 > figure.clouds[1].ys[-1], "over the median of all"
 
 

@@ -88,7 +88,7 @@ def test_alarms_on_a_machine_that_others_load(row, turns):
     trials, rng = 2000, np.random.default_rng(6)
     of_b = np.array([0, 1, 1, 0] * 2 + [0, 1] if turns else [0] * 5 + [1] * 5, dtype=bool)
     samples = np.exp(wandering(rng, trials, 10) + 0.02 * rng.standard_normal((trials, 10)))
-    alarms = sum(compare(one[of_b], one[~of_b]).p <= 0.05 for one in samples)
+    alarms = sum(compare(sample[of_b], sample[~of_b]).p <= 0.05 for sample in samples)
     row(
         "false alarms under drift",
         "in turns" if turns else "one after the other",
@@ -178,7 +178,7 @@ def test_power_is_near_that_of_the_best_test(row, n, loss, cov):
 def test_false_alarms_of_the_trend(row, n, ties):
     trials, rng = 2000, np.random.default_rng(n)
     values = heavy_tailed(rng, (trials, n))
-    hits = sum(trend(one).p <= 0.05 for one in (coarse(values) if ties else values))
+    hits = sum(trend(value).p <= 0.05 for value in (coarse(values) if ties else values))
     row("false alarms, trend", f"n={n}{', tied' if ties else ''}", "at most 5%", hits, trials)
     assert hits > 0 and stays_below(hits, trials, 0.05)
 
@@ -209,7 +209,7 @@ def test_clean_groups_that_are_flagged(row, n):
 def test_a_glaring_sample_is_flagged(row, n, least):
     values = 1 + 0.01 * np.random.default_rng(n).standard_normal((2000, n))
     values[:, 2] *= 0.8
-    hits = sum(2 in dict(outliers(one)) for one in values)
+    hits = sum(2 in dict(outliers(value)) for value in values)
     row("outlier of -20% flagged", f"n={n}, CoV 1%", "power", hits, 2000)
     assert hits / 2000 > least
 

@@ -50,8 +50,8 @@ def fsage(monkeypatch, capfd, tmp_path):
 def refused(answer: tuple[int, str], *said: str) -> None:
     code, err = answer
     assert code == 1 and "Traceback" not in err
-    for one in said:
-        assert one in err
+    for each in said:
+        assert each in err
 
 
 @pytest.mark.timeout(60)

@@ -43,8 +43,10 @@ def test_a_file_is_written_and_read_in_its_layout(osts):
     ready = bring(osts, *steps)
     assert ready["files"] == 16 and ready["bytes"] == ready["notes"]["stripe"]["eviction_bytes"] >= 16 * MIB
     noted = ready["notes"]["stripe"]
-    assert noted["osts"] == STORES and [one[2] for one in noted["segments"]] == [1, 2, 4], "4, 8, 16 on 4 of 16 OSTs"
-    assert [one[1] // MIB for one in noted["segments"]] == [16, 32, 64], "1, 2 and 4 of 4 TB"
+    assert noted["osts"] == STORES and [segment[2] for segment in noted["segments"]] == [1, 2, 4], (
+        "4, 8, 16 on 4 of 16 OSTs"
+    )
+    assert [segment[1] // MIB for segment in noted["segments"]] == [16, 32, 64], "1, 2 and 4 of 4 TB"
     target = open_target(osts)
     request = {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested"}
     assert (

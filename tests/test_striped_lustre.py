@@ -90,7 +90,7 @@ def test_a_file_of_another_layout_is_astray(tmp_path: Path, site: Site) -> None:
     there = [tmp_path / name for name in ("good", "short", "plain")]
     found = stripes.of_files(there, declared, 2, asked)
     assert found["stripes"] == {"0": 2, "1": 3}
-    assert [one.split(" has ")[0] for one in found["astray"]] == [f"{tmp_path}/plain", f"{tmp_path}/short"]
+    assert [each.split(" has ")[0] for each in found["astray"]] == [f"{tmp_path}/plain", f"{tmp_path}/short"]
     assert "(67108864, 0, 4194304)" in found["astray"][1], "a component that was never written has no OST"
 
 
@@ -182,8 +182,8 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
     write = seen["phases"][0]
     assert write["placement"] == {"files": 2, "looked_at": 2, "stripes": {"0": 1, "1": 2}, "astray": []}
     spans = []
-    for one in (write, *write["beside"]):
-        came = dict(zip(one["stdout"].splitlines(), one["line_s"], strict=True))
+    for each in (write, *write["beside"]):
+        came = dict(zip(each["stdout"].splitlines(), each["line_s"], strict=True))
         row = next(line for line in came if line.startswith("write  "))
         assert came[row] - came["Results: "] > 0.2, "each line has the time at which it came"
         spans.append((came["Results: "], came[row]))
@@ -192,8 +192,8 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
     def judged(first: float, second: float) -> workloads.Outcome:
         """With rows that came at these seconds: the IORs took 0.01091 and 0.02136 s."""
         for phase in seen["phases"]:
-            for one, came in zip((phase, *phase.get("beside", ())), (first, second), strict=False):
-                one["line_s"] = [came] * len(one["stdout"].splitlines())
+            for each, came in zip((phase, *phase.get("beside", ())), (first, second), strict=False):
+                each["line_s"] = [came] * len(each["stdout"].splitlines())
         return workloads.load("striped_file").read(seen)
 
     found = judged(5.00, 5.01).metrics

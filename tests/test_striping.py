@@ -101,8 +101,8 @@ def test_every_pattern_of_the_source_is_there():
 
 def test_one_factor_for_counts_and_one_for_sizes():
     layout = striping.scaled(step("scaling.dynamic", 128), 16, 316 * MIB)
-    assert [one.stripes for one in layout] == [2, 8, 16]
-    assert [one.end_bytes // MIB for one in layout] == [104, 208, 316], "26, 52 and 79 of 79 GB"
+    assert [each.stripes for each in layout] == [2, 8, 16]
+    assert [each.end_bytes // MIB for each in layout] == [104, 208, 316], "26, 52 and 79 of 79 GB"
     assert striping.scaled(step("IOR.1", 16), 64, 64 * MIB)[0].stripes == 4, (
         "more OSTs than nominal make no more stripes"
     )
@@ -150,9 +150,9 @@ def test_a_bad_pattern_is_refused(written, why):
 def test_every_named_pattern_is_scaled_or_refused(osts, told_apart):
     """Refused: on 4, blast.13-18 (4 and 16 stripes); on 2 also IOR.4, IOR.6, netflow.4, netflow.6, scaling.dynamic."""
     scaled = 0
-    for one in recipe.known_patterns().sets:
-        largest = max(s.stripes for name in one.patterns for s in recipe.find_pattern(name, {}).segments)
-        for name in one.patterns:
+    for each in recipe.known_patterns().sets:
+        largest = max(s.stripes for name in each.patterns for s in recipe.find_pattern(name, {}).segments)
+        for name in each.patterns:
             try:
                 layout = striping.scaled(step(name, largest), osts, GIB)
             except Refusal:
@@ -161,7 +161,7 @@ def test_every_named_pattern_is_scaled_or_refused(osts, told_apart):
             nominal = [segment.stripes for segment in recipe.find_pattern(name, {}).segments]
             pairs = set(zip(nominal, (segment.stripes for segment in layout), strict=True))
             assert len(pairs) == len({count for count, _ in pairs}) == len({count for _, count in pairs}), name
-            assert all(one.end_bytes == two.start_bytes for one, two in pairwise(layout)), name
+            assert all(each.end_bytes == two.start_bytes for each, two in pairwise(layout)), name
             assert sum(striping.object_bytes(layout)) == layout[-1].end_bytes == GIB, name
             assert max(segment.stripes for segment in layout) <= osts
     assert scaled == told_apart

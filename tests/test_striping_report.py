@@ -51,9 +51,9 @@ def record(plan, state, cell, **metrics):
 def data_of(plan, records):
     """What the report's sections are drawn from."""
     paths = []
-    for one in records:
-        paths.append(plan.results.record(one["state"], one["cell"]))
-        results.write(paths[-1], one)
+    for each in records:
+        paths.append(plan.results.record(each["state"], each["cell"]))
+        results.write(paths[-1], each)
     frame = dataset.load(paths)
     return Data(summarise(frame), list(plan.states), pd.DataFrame(), [], frame)
 
@@ -70,16 +70,16 @@ def test_time_over_nodes_has_a_line_for_each_layout(tmp_path):
     section = scaling(data_of(plan, records))
     (figure,) = section.figures
     kinds = {name: "dynamic" if name == "scaling.dynamic" else "static" for name in stripes}
-    assert {one.label for one in figure.series} == {f"{name} ({kind})" for name, kind in kinds.items()}
+    assert {line.label for line in figure.series} == {f"{name} ({kind})" for name, kind in kinds.items()}
     assert list(figure.x.ticks.values()) == ["16", "32", "64", "128", "256", "512"] and figure.y.label == "s"
-    slowest = next(one for one in figure.series if one.label.startswith("scaling.128"))
+    slowest = next(line for line in figure.series if line.label.startswith("scaling.128"))
     assert [round(point.y) for point in slowest.points] == [104, 108, 116, 132, 164, 228], "more stripes, more nodes"
     assert "the dynamic layout always beats 128 OSTs" in section.text
     (side_by_side,) = phase_times(data_of(plan, records)).figures
     assert side_by_side.x.label == "layout, scaling.n"
-    points = {one.label: [side_by_side.name_of(point) for point in one.points] for one in side_by_side.series}
+    points = {line.label: [side_by_side.name_of(point) for point in line.points] for line in side_by_side.series}
     assert points["dynamic"] == ["scaling.dynamic"] and len(points["static"]) == 4, "those with most nodes only"
-    alone = [one for one in records if one["params"]["nodes"] == 16]
+    alone = [each for each in records if each["params"]["nodes"] == 16]
     assert scaling(data_of(plan, alone)) is None
 
 
@@ -98,7 +98,7 @@ def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
     rates = {head: value[:5] for head, value in zip(table[0], table[1], strict=True) if head.endswith("MiB/s")}
     assert rates["write, server_cache kept, MiB/s"] == "150.4", "each set of parameters with its own"
     assert rates["write, server_cache none, MiB/s"] == "93.28"
-    kept = [one for one in records if one["params"]["server_cache"] == "kept"]
+    kept = [each for each in records if each["params"]["server_cache"] == "kept"]
     assert server_cache(data_of(plan, kept)) is None
 
 
@@ -112,9 +112,9 @@ def test_results_that_differ_between_layouts_are_named_and_the_study_has_not_suc
     lines, code = conclusion.conclude(Pool((plan,)))
     assert code == 0 and not any("results differ" in line for line in lines)
 
-    for one in records:
-        if one["state"] == "IOR.5" and one["params"]["iteration"] == 2:
-            one["metrics"] = {**same, "models_checksum": 12346}
+    for each in records:
+        if each["state"] == "IOR.5" and each["params"]["iteration"] == 2:
+            each["metrics"] = {**same, "models_checksum": 12346}
     said = (
         "results differ: models has checksum 12346 in IOR.5 nodes-1_i2, IOR.5 nodes-2_i2, and 12345 in 58 other cells"
     )

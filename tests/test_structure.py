@@ -33,7 +33,7 @@ def test_achieved_capacity_is_within_one_file_of_what_was_asked(percent, several
 @given(percents, sizes, st.integers(1 << 32, 1 << 36))
 def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
     made = paf.file_sizes(percent, several, capacity)
-    shares = [sum(size for size in made if size == one) for one in several]
+    shares = [sum(size for size in made if size == each) for each in several]
     assert max(shares) - min(shares) <= max(several)
 
 

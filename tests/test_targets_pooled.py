@@ -58,37 +58,41 @@ ALL = ["10.00@264M", "40.00@264M", "80.00@264M", "80.50@264M"]
 def test_planted_factors_are_found_and_taken_out(study, tmp_path):
     study = study.model_copy(update={"targets": "share"})
     frame = taken(study, tmp_path, {"ssu1": ALL, "ssu2": ALL[1:], "ssu3": ALL[1:]})
-    found = {(one.target, one.measure): one for one in effects(frame)}
+    found = {(effect.target, effect.measure): effect for effect in effects(frame)}
     mean = math.prod(FACTORS.values()) ** (1 / 3)
-    for (target, _), one in found.items():
-        assert one.states == 3 and one.factor == pytest.approx(FACTORS[target] / mean, rel=0.02)
-        assert one.low < FACTORS[target] / mean < one.high
+    for (target, _), each in found.items():
+        assert each.states == 3 and each.factor == pytest.approx(FACTORS[target] / mean, rel=0.02)
+        assert each.low < FACTORS[target] / mean < each.high
     whole = pooled(frame, study, ALL)
     assert whole["block"].isna().all() and not whole.duplicated(["state", "cell"]).any()
     assert (whole["write_bw_mib_s_as_measured"].to_numpy() == frame["write_bw_mib_s"].to_numpy()).all()
-    fragmentation = [one for one in comparisons(whole, study) if one.label == "fragmentation"]
-    assert {one.ratio.n for one in fragmentation} == {15}, "five samples of each of three targets"
-    alone = [one for one in comparisons(frame[frame["target"] == "ssu1"], study) if one.label == "fragmentation"]
-    for together, one in zip(fragmentation, alone, strict=True):
-        assert together.ratio.value == pytest.approx(one.ratio.value, rel=0.03)
+    fragmentation = [comparison for comparison in comparisons(whole, study) if comparison.label == "fragmentation"]
+    assert {each.ratio.n for each in fragmentation} == {15}, "five samples of each of three targets"
+    alone = [
+        comparison
+        for comparison in comparisons(frame[frame["target"] == "ssu1"], study)
+        if comparison.label == "fragmentation"
+    ]
+    for together, each in zip(fragmentation, alone, strict=True):
+        assert together.ratio.value == pytest.approx(each.ratio.value, rel=0.03)
         assert together.ratio.interval.high - together.ratio.interval.low < 0.08, "levels of targets are no noise"
 
 
 def test_each_target_is_one_sample_where_each_measures_all(study, tmp_path):
     study = study.model_copy(update={"targets": "repeat"})
     whole = pooled(taken(study, tmp_path, dict.fromkeys(FACTORS, ALL)), study, ALL)
-    assert {one.ratio.n for one in comparisons(whole, study)} == {3}
+    assert {comparison.ratio.n for comparison in comparisons(whole, study)} == {3}
     assert basis(samples(whole)).startswith("Intervals are over the targets that measured 10.00, 40.00")
 
 
 def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_path):
     study = study.model_copy(update={"targets": "share"})
     frame = taken(study, tmp_path, dict.fromkeys(FACTORS, ALL), worse={"ssu2": 0.8})
-    apart = [one for one in compared(frame, study) if one.apart]
-    assert {one.label for one in apart} == {"fragmentation"}
+    apart = [each for each in compared(frame, study) if each.apart]
+    assert {each.label for each in apart} == {"fragmentation"}
     whole = pooled(frame, study, ALL)
     assert (whole["block"] == whole["target"]).all()
-    assert {one.ratio.n for one in comparisons(whole, study)} == {5}, "of one target"
+    assert {comparison.ratio.n for comparison in comparisons(whole, study)} == {5}, "of one target"
     said = " ".join(report.answer_lines(whole, study, ALL))
     assert "The targets are not pooled: age does not do the same to all of them" in said
 

@@ -82,7 +82,7 @@ def test_requests_lie_where_the_file_lies(target) -> None:
     writes = {
         offset: (at, length)
         for at, offset, length, write in zip(*columns.values(), strict=True)
-        if write and any(one.physical <= offset < one.physical + one.length for one in fiemap.extents(path))
+        if write and any(extent.physical <= offset < extent.physical + extent.length for extent in fiemap.extents(path))
     }
     assert sum(length for _, length in writes.values()) == 16 * MIB, "the whole file, each byte once"
     assert all(0 <= at < 60 for at, _ in writes.values())

@@ -70,7 +70,7 @@ AGED = store({4096: (1000, 6 * MIB), MIB: (100, 150 * MIB), 8 * MIB: (10, 100 * 
 )
 def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem, pieces):
     found = new_files({**AGED, "filesystem": filesystem})
-    assert tuple(one.low for one in found) == pytest.approx(pieces, abs=1)
+    assert tuple(each.low for each in found) == pytest.approx(pieces, abs=1)
     assert found[1].high > found[1].low if filesystem == "zfs" else found[1].high == found[1].low
     assert found[2].high is None, "there are 256 MiB"
 
@@ -91,8 +91,10 @@ def test_on_xfs_writes_past_the_cache_lie_in_more_pieces_and_the_verdict_says_fo
     """An XFS of 6 GiB, filled and emptied for long, and what files of 64 MiB and 1 GiB got there in four places."""
     aged = store({low * MIB: (count, mib * MIB) for low, count, mib in OF_XFS}, "xfs")
     cached, direct = new_files(aged), new_files(aged, direct=True)
-    assert [one.high for one in cached] == [1, 1, 3], "found: 1, 1, 1, 1 and 3, 3, 3, 3"
-    assert [(one.low, one.high) for one in direct] == [(1, 1), (1, 3), (16, 33)], "found: 3, 3, 2, 1 and 5, 30, 18, 15"
+    assert [each.high for each in cached] == [1, 1, 3], "found: 1, 1, 1, 1 and 3, 3, 3, 3"
+    assert [(each.low, each.high) for each in direct] == [(1, 1), (1, 3), (16, 33)], (
+        "found: 3, 3, 2, 1 and 5, 30, 18, 15"
+    )
     said = " ".join(verdict(aged, "x", None).sentences)
     assert "at once through the cache, of up to 64 MiB, would have 1 extent" in said
     assert "past the cache (O_DIRECT), as fsage age measures, one of 1 MiB would have 1 extent, of 64 MiB in 1" in said
@@ -107,15 +109,15 @@ def test_on_xfs_writes_past_the_cache_lie_in_more_pieces_and_the_verdict_says_fo
 def test_no_way_of_choosing_needs_fewer_extents_than_the_largest_extents_nor_more_than_there_are(free, share):
     extents = [Extents(1 << power, count, int((count << power) * mean)) for power, (count, mean) in free.items()]
     extents.sort(reverse=True)
-    size = max(1, int(share * sum(one.bytes for one in extents)))
+    size = max(1, int(share * sum(extent.bytes for extent in extents)))
     fewest, same = placement.FEWEST.pieces(size, extents)
     assert fewest == same
-    assert 1 <= fewest <= sum(one.number for one in extents) + 1
-    biggest = max(one.bytes // one.number for one in extents)
+    assert 1 <= fewest <= sum(extent.number for extent in extents) + 1
+    biggest = max(extent.bytes // extent.number for extent in extents)
     assert fewest >= size / (2 * biggest) or fewest == 1
     assert min(ByRequest(8 * MIB, MIB).pieces(size, extents)) >= 1
     low, high = NearestFirst(4 * MIB).pieces(size, extents)
-    assert 1 <= low <= high <= sum(one.number for one in extents) + 2
+    assert 1 <= low <= high <= sum(extent.number for extent in extents) + 2
 
 
 def told(**numbers: int) -> dict[str, int]:

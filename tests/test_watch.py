@@ -148,9 +148,9 @@ def test_cells_are_checked_by_events_and_those_that_make_names_are_not_watched(l
     cells[1] |= {"params": names.model_dump(), "phases": metadata.commands(names, target.claim)}
     answer = measure.measure(local_target, {**asked(cells), "steps": steps, "state": "wanted"}, False)
     assert answer["measured"] == 4 and not answer["lost"], answer
-    looks = [observed(local_target, one["name"])[0]["check"] for one in cells]
-    assert [one["looked_at"] for one in looks] == ["files", "events", "files", "events"]
-    assert len({one["fingerprint"] for one in looks}) == 1
+    looks = [observed(local_target, each["name"])[0]["check"] for each in cells]
+    assert [look["looked_at"] for look in looks] == ["files", "events", "files", "events"]
+    assert len({look["fingerprint"] for look in looks}) == 1
 
 
 def test_without_the_right_to_watch_all_files_are_looked_at_and_that_is_said(local_target: dict) -> None:

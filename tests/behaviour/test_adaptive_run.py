@@ -49,7 +49,7 @@ def observed(project: Project) -> dict[str, int]:
     """Ids of what was measured so far, fetched or not, and which attempt of its cell each is."""
     places = project.home / "outbox", project.root / "results/raw"
     found = (json.loads(path.read_text()) for place in places for path in place.rglob("*.json"))
-    return {one["id"]: one["attempt"] for one in found if one["status"] == "done"}
+    return {each["id"]: each["attempt"] for each in found if each["status"] == "done"}
 
 
 @pytest.mark.long

@@ -132,7 +132,7 @@ def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(p
     raw = project.root / "results" / "raw"
     kept = [json.loads(path.read_text()) for path in raw.rglob("*.json")]
     assert len(kept) < CELLS and not list((project.mount / "measured").glob("*"))
-    assert all(datetime.fromisoformat(one["began"]) < datetime.fromisoformat(end) for one in kept)
+    assert all(datetime.fromisoformat(each["began"]) < datetime.fromisoformat(end) for each in kept)
     assert project.snakemake().returncode == 0
     assert len(project.records()) == CELLS == len(list(raw.rglob("*.json"))), "no cell twice"
     assert project.snakemake("-n", "--config", "until=25:61", "--", "small").returncode != 0
@@ -158,7 +158,7 @@ def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(pr
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(timeout=60) != 0
     found = [json.loads(path.read_text()) for path in (project.home / "outbox").rglob("*.json")]
-    assert {one["check"]["rebuilt"] for one in found} == {False}, "neither of them touched anything"
+    assert {each["check"]["rebuilt"] for each in found} == {False}, "neither of them touched anything"
 
 
 @pytest.mark.long

@@ -62,8 +62,8 @@ def test_each_measures_its_share_and_never_two_at_once(
     measured = [several.states(name) for name in several.names]
     assert set.intersection(*measured) == COMMON
     assert sorted(state for of_one in measured for state in of_one - COMMON) == ["30.50@8M", "60.50@8M"]
-    records = [one for name in several.names for one in several.records(name).values()]
-    taken = sorted((one["began"], one["ended"]) for one in records)
+    records = [each for name in several.names for each in several.records(name).values()]
+    taken = sorted((record["began"], record["ended"]) for record in records)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(taken)), "they share a disk"
     report = project.root / f"results/report/{'+'.join(several.names)}/small/index.html"
     assert "The targets share the states" in report.read_text()
@@ -79,7 +79,7 @@ def test_within_a_budget_each_predicts_what_is_left_of_its_share(both: Several) 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for name in both.names:
         assert f"budget small on {name}: about " in ran.stdout
-        assert {one["status"] for one in both.records(name).values()} == {"valid"} and both.states(name) >= COMMON
+        assert {each["status"] for each in both.records(name).values()} == {"valid"} and both.states(name) >= COMMON
         manifests, skipped = both.project.manifests(name), both.project.skipped(name)
         assert skipped and len(both.records(name)) + len(skipped) == 4 * len(manifests), "each cell of its share"
 

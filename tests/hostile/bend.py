@@ -82,8 +82,8 @@ places = st.floats(0, 1)
 
 
 def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other: bytes) -> bytes:
-    for kind, one, two, word, times in steps:
-        begin, end = sorted((int(one * len(text)), int(two * len(text))))
+    for kind, start, two, word, times in steps:
+        begin, end = sorted((int(start * len(text)), int(two * len(text))))
         near = min(end, begin + 200)
         match kind:
             case 0:
@@ -97,12 +97,12 @@ def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other:
             case 4 | 5:
                 numbers = list(DIGITS.finditer(text))
                 if numbers:
-                    found = numbers[min(int(one * len(numbers)), len(numbers) - 1)]
+                    found = numbers[min(int(start * len(numbers)), len(numbers) - 1)]
                     text = text[: found.start()] + word + text[found.end() :]
             case 6:
                 lines = text.splitlines(keepends=True)
                 if lines:
-                    first, second = (min(int(place * len(lines)), len(lines) - 1) for place in (one, two))
+                    first, second = (min(int(place * len(lines)), len(lines) - 1) for place in (start, two))
                     lines[first], lines[second] = lines[second], lines[first]
                 text = b"".join(lines)
             case 7:

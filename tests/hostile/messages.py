@@ -206,7 +206,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
 
 def host_answers() -> st.SearchStrategy[tuple[tuple[str, str], bytes]]:
     """One of them, bent."""
-    return st.sampled_from(sorted(ANSWERS)).flatmap(lambda told: st.tuples(st.just(told), sent(ANSWERS[told])))
+    return st.sampled_from(sorted(ANSWERS)).flatmap(lambda each: st.tuples(st.just(each), sent(ANSWERS[each])))
 
 
 def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:

@@ -208,17 +208,17 @@ def _crates() -> st.SearchStrategy[bytes]:
     """The crate as a zip: with a file of it bent, an entry more, or the zip itself bent."""
     whole = crate()
     name = st.sampled_from(sorted(whole))
-    of_json = [one for one in sorted(whole) if one.endswith(".json")]
-    bent = name.flatmap(lambda one: st.tuples(st.just(one), bend.texts([whole[one]])))
+    of_json = [each for each in sorted(whole) if each.endswith(".json")]
+    bent = name.flatmap(lambda each: st.tuples(st.just(each), bend.texts([whole[each]])))
     changed = st.sampled_from(of_json).flatmap(
-        lambda one: st.tuples(st.just(one), bend.values([json.loads(whole[one])]).map(bend.as_json))
+        lambda each: st.tuples(st.just(each), bend.values([json.loads(whole[each])]).map(bend.as_json))
     )
     more = st.tuples(st.sampled_from([*NAMES, *sorted(whole)]), st.just(b"x" * 1000))
     mode = st.sampled_from([0o100644, 0o100644, 0o100644, *MODES])
     made = st.builds(
         lambda change, mode: _zip({**whole, change[0]: change[1]}, change[0], mode), bent | changed | more, mode
     )
-    twice = name.map(lambda one: _zip(whole, one, 0o100644, again=True))
+    twice = name.map(lambda each: _zip(whole, each, 0o100644, again=True))
     return (
         changed.map(lambda change: _zip({**whole, change[0]: change[1]}, "", 0))
         | made
