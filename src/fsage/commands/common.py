@@ -79,7 +79,9 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            if error.__cause__:  # Pydantic's, whose sentence does not have the value
+            from pydantic import ValidationError
+
+            if isinstance(error.__cause__, ValidationError):  # its sentence does not have the value
                 error.message = _wrong_value(error.__cause__)
             raise
 
