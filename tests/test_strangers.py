@@ -91,8 +91,8 @@ def test_a_state_that_a_study_has_not_is_named_before_anything_is_done(fsage, tm
         fsage("--target", "local", "remeasure", "quickstart", "--state", "99.99"),
         "has no state '99.99'; it has ",
     )
-    refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M; did you mean 10.00@264M?")
-    refused(fsage("--target", "local", "request", "quickstart", "80.50"), "did you mean 80.50@264M?")
+    refused(fsage("--target", "local", "request", "quickstart", "10.01@264M"), "10.00@264M; did you mean '10.00@264M'?")
+    refused(fsage("--target", "local", "request", "quickstart", "80.50"), "did you mean '80.50@264M'?")
     refused(fsage("--target", "local", "remeasure", "quickstart"), "--failed")
     refused(fsage("--target", "lokal", "plan", "quickstart"), "lokal")
     for words in (["doctor"], ["kernels"], ["evidence", tmp_path], ["fragments", tmp_path]):

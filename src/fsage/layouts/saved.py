@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO, cast
 
 from fsage.base import in_words
-from fsage.layouts import classes, dumpe2fs, e2fsprogs, extents, servers, xfs
+from fsage.layouts import classes, dumpe2fs, e2fsprogs, extents, servers, xfs, xfs_io
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import NotThisText, Store, shown
 from fsage.layouts.stream import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidied
@@ -46,8 +46,8 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
         re.compile(rb"Filesystem type is: |File size of .* blocks? of |.*: \d+ extents? found"),
         _placeless(e2fsprogs.of_filefrag_text),
     ),
-    (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs.of_bmap_text)),
-    (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs.of_fsmap_text),
+    (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs_io.of_bmap_text)),
+    (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs_io.of_fsmap_text),
     (re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$|\s*from +to +extents +blocks +pct"), xfs.of_text),
     (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(servers.of_lfs_df_text)),

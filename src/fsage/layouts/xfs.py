@@ -1,4 +1,4 @@
-"""Texts of XFS' tools: `freesp` and `frag` of xfs_db, `freesp` of xfs_spaceman, xfs_bmap, and `xfs_io -c fsmap`."""
+"""Texts of XFS' tools: `freesp` and `frag` of xfs_db, and `freesp` of xfs_spaceman."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from fsage.base import Json
 from fsage.base.sizes import counted
 from fsage.layouts.classes import Class, of_classes
-from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.freespace import Counting, usage
 from fsage.layouts.store import (
     OF_DEVICE,
@@ -17,17 +16,16 @@ from fsage.layouts.store import (
     NotThisText,
     Store,
     check_device,
-    check_extents,
     number_of,
     of_extents,
     runs_of,
     shown,
     without,
 )
-from fsage.layouts.stream import UNENDED, check_whole
 
 KIND = "allocation group"
 BLOCK_BYTES = 4096
+SECTOR_BYTES = 512
 FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+)$")
 OF_INFO = (  # what xfs_info has of the superblock
@@ -264,169 +262,3 @@ def made(blocks: int, block_bytes: int, group_blocks: int, log_blocks: int, log_
         sizes["log_blocks"] = log_blocks
         sizes["log_group"] = log_start >> (group_blocks - 1).bit_length()
     return sizes
-
-
-SECTOR_BYTES = 512
-UNWRITTEN = 0o10000
-SHARED = 0o100000  # of the flags, the last column of -v and -p
-# The last column of `xfs_io -c 'fiemap -v'` has those of linux/fiemap.h; unknown, delayed and inline have no place.
-FIEMAP_PLACELESS = 0x2 | 0x4 | 0x200
-FIEMAP_ENCODED = 0x8
-FIEMAP_UNWRITTEN = 0x800
-FIEMAP_SHARED = 0x2000
-FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
-NAME = re.compile(rb"(?!FLAG Values:)(\S.*):( no extents)?$")
-# Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
-ROW = re.compile(
-    rb"\s*(\d+): \[(\d+)\.\.(\d+)\]:\s+(?:(\d+)\.\.(\d+)|hole|delalloc)"
-    rb"(?:\s+\d+ \S+\s+\d+ ([0-7]+) *$|\s+\d+\s+0x([0-9a-f]{1,8}) *$|\b)"
-)
-LIKE_A_ROW = re.compile(rb"\s*\d+:|.*\d\.\. *\d|\s*\d[\d\s]*$")
-"""A line that was bent, so that what it tells is lost; others are what people, shells and the tool say between."""
-
-
-def of_bmap_text(lines: Iterable[bytes]) -> Store:
-    """How the listed files lie, any number of them, by xfs_bmap with or without -v and -p. Raises NotThisText.
-
-    It counts sectors of 512 bytes and does not say how large a block is, so there is no layout score. It has no mark of
-    its end either: a text that was cut between two lines cannot be told from a whole one.
-    """
-    layouts = FileLayouts(None)
-    pieces = list[Extent]()
-    expected = 0
-    pending = b""
-    line = b""
-    failed = list[str]()
-    shared = 0
-    not_written = 0
-    encoded = 0
-    filesystem: str | None = "xfs"
-    names = set[int]()
-    for line in lines:
-        check_whole(line)
-        row = ROW.match(line)
-        if row:
-            if pending:
-                if expected:
-                    layouts.add(pieces)
-                expected = 0
-                pieces = []
-                pending = b""
-            if number_of(row[1]) != expected:
-                raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected} should be")
-            expected += 1
-            if row[4]:
-                begin, last, place, end = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:5])
-                if end - place != last - begin:
-                    raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
-                flags = int((row[6] or b"0")[-20:], 8)
-                of_fiemap = int(row[7] or b"0", 16)
-                if row[7]:  # any file system can be asked so
-                    filesystem = None
-                if of_fiemap & FIEMAP_PLACELESS:
-                    continue
-                unwritten = bool(flags & UNWRITTEN or of_fiemap & FIEMAP_UNWRITTEN)
-                shared += bool(flags & SHARED or of_fiemap & FIEMAP_SHARED)
-                encoded += bool(of_fiemap & FIEMAP_ENCODED)
-                not_written += unwritten
-                pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
-                check_extents(len(pieces))
-        elif FAILED.match(line):
-            failed.append(line.strip().decode(errors="replace")[:100])
-        elif name := NAME.match(line):
-            _check_rows_of(pending, bool(expected))
-            if hash(name[1]) in names:
-                raise NotThisText(f"xfs_bmap's text lists {shown(name[1])} twice: give one text at a time")
-            names.add(hash(name[1]))
-            pending = name[1]
-            if name[2]:
-                layouts.add([])
-                pending = b""
-        elif LIKE_A_ROW.match(line):
-            raise NotThisText(f"xfs_bmap's text continues with {shown(line)!r}, which is no whole extent")
-    _check_rows_of(pending, True)
-    if not line.endswith(b"\n"):
-        raise NotThisText(UNENDED)
-    if not expected and not names:
-        raise NotThisText("xfs_bmap's text names no file and lists no extent")
-    if expected:
-        layouts.add(pieces)
-    absent = without(OF_DEVICE, "xfs_bmap tells of files only")
-    source = "xfs_bmap"
-    if shared:
-        source += f"; {counted(shared, 'extent')} shared"
-    if not_written:
-        source += f"; {counted(not_written, 'extent')} unwritten"
-    if encoded:
-        source += f"; {counted(encoded, 'extent')} encoded, whose length and place are not those of the data"
-    if failed:
-        source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
-    return Store(filesystem, {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
-
-
-def _check_rows_of(name: bytes, is_file: bool) -> None:
-    """Raise NotThisText for a name without rows; before the first file it may be what somebody writes above it."""
-    if name and (is_file or b" " not in name):
-        raise NotThisText(f"xfs_bmap's text has no row below {shown(name)!r}: rows are missing, or it was cut short")
-
-
-FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S")
-OF_AG = re.compile(rb".*\s(\d+)\s+\(\d+\.\.\d+\)\s+\d")
-SPECIAL_OF_EXT4 = b": special 102:"  # owners that only ext4 has (EXT4_FMR_OWN_FS and following, fs/ext4/fsmap.h)
-FSMAP_FREE = b"free space"
-
-
-def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
-    """The store of `xfs_io -c fsmap MOUNT`, with or without -v: each extent, by who has it. Raises NotThisText.
-
-    It counts sectors. How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked. The first device is
-    the main one. Its extents must follow one another without a gap; what files share is listed for each of them
-    (rmapbt). A text that was cut between two lines cannot be told from a whole one. Without -v it has no groups.
-    """
-    free: list[tuple[int, int]] = []
-    end = 0
-    main = b""
-    filesystem = "xfs"
-    group_end = 0  # of the first, where it is told (-v)
-    line = b""
-    for line in lines:
-        row = FSMAP_ROW.match(line)
-        if not row and LIKE_A_ROW.match(line):
-            raise NotThisText(f"fsmap's text continues with {shown(line)!r}, which is no whole extent")
-        if not row:
-            continue
-        main = main or row[1]
-        if row[1] != main:  # a log or a real-time device
-            continue
-        start = number_of(row[2])
-        last = number_of(row[3])
-        is_free = FSMAP_FREE in line
-        free_end = sum(free[-1]) // SECTOR_BYTES if free else 0
-        if start > end or last < start or start < (end if is_free else free_end):
-            raise NotThisText(f"fsmap's text has sectors {start} to {last} where {end} should follow: it is not whole")
-        if is_free:
-            free.append((start * SECTOR_BYTES, (last + 1 - start) * SECTOR_BYTES))
-        if SPECIAL_OF_EXT4 in line:
-            filesystem = "ext4"
-        group = OF_AG.match(line)
-        if group and group[1] == b"0":
-            group_end = max(group_end, last + 1)
-        end = max(end, last + 1)
-    if not line.endswith(b"\n"):
-        raise NotThisText(UNENDED)
-    if not free:
-        raise NotThisText("fsmap's text has no free space: was it in another language? Run `LC_ALL=C xfs_io -c fsmap`")
-    device_bytes = end * SECTOR_BYTES
-    check_device(device_bytes // BLOCK_BYTES, BLOCK_BYTES)
-    if any(start % BLOCK_BYTES or length % BLOCK_BYTES for start, length in free):
-        raise NotThisText(
-            f"fsmap's text has free space in other blocks than of {BLOCK_BYTES} bytes, and does not say in which: "
-            f"{ASK} does"
-        )
-    geometry = Geometry(device_bytes, BLOCK_BYTES, group_end * SECTOR_BYTES or device_bytes)
-    store = of_extents(filesystem, "xfs_io fsmap; it has no mark of its end", KIND, geometry, free, counting)
-    if not group_end:
-        del store.found["groups"]
-        store.absent["groups"] = "fsmap tells of groups only with -v"
-    store.absent["files"] = "fsmap is read for free space only"
-    return store

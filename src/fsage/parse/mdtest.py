@@ -17,6 +17,7 @@ HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
 HARMLESS = re.compile(r"WARNING: Read bytes is 0")
 
 
+COMMAND = r"^Command line used: ((?:.+\n)+?)(?:Path|V-1|WARNING|\n)"  # it may have been wrapped
 FASTEST = re.compile(r"mdtest-1\.")
 OPTIONS_WITH_VALUE = "aAbdeEfiIlnNpRsVwWxz"  # what stands behind one of them is no option
 DIGITS = 40  # no count has more
@@ -60,10 +61,8 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     head = _find(text, HEAD, "mdtest-VERSION was launched with")
     version = head[1]
     tasks = _count(head[2])
-    command_lines = _find(text, r"^Command line used: ((?:.+\n)+?)(?:Path|V-1|WARNING|\n)", "Command line used")[
-        1
-    ]  # wrapped at times
-    command = " ".join(command_lines.splitlines())
+    command_line = _find(text, COMMAND, "Command line used")
+    command = " ".join(command_line[1].splitlines())
     files = _count(_find(text, r"^\d+ tasks, (\d+) (?:file|director)", "2 tasks, 10 files")[1])
     stonewall = re.search(r"^Continue stonewall hit min: \d+ max: (\d+)", text, re.M)
     if stonewall:  # then all tasks continue until they have as many as the fastest had

@@ -22,7 +22,7 @@ from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, check_places, load_claim, load_target
 from fsage.study.cells import Cell
-from fsage.study.comparisons import known_cells, known_states
+from fsage.study.comparisons import known_names
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
@@ -196,13 +196,13 @@ class Plan:
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""
         if name not in self.states:
-            raise StudyError(f"study {self.study.name} has no state {name!r}; {known_states(name, list(self.states))}")
+            raise StudyError(f"study {self.study.name} has no state {name!r}; {known_names(name, list(self.states))}")
 
     def check_cell(self, name: str) -> None:
         """Raise StudyError for a cell that no state of the study has."""
         names = sorted({cell.name for _, cell in self.all_cells()})
         if name not in names:
-            raise StudyError(f"study {self.study.name} has no cell {name!r}; {known_cells(name, names)}")
+            raise StudyError(f"study {self.study.name} has no cell {name!r}; {known_names(name, names)}")
 
     def all_cells(self) -> Iterator[tuple[str, Cell]]:
         """(state, cell) of the whole plan."""

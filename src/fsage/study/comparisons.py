@@ -8,7 +8,6 @@ a few levels of a few axes.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,8 +39,8 @@ from fsage.text.strict import (
 TARGETS = Spelled(
     r"[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,63}", "a folder of inventories/, or several as in a,b"
 )
-SHOWN_STATES = 8
-"""How many names of states a message lists at most."""
+SHOWN_NAMES = 8
+"""So many names a message lists at most."""
 SHARE = "share"
 REPEAT = "repeat"
 """Each measures a part of the states; each measures all."""
@@ -234,24 +233,18 @@ def check_states(wrong: Problems, block: str, texts: Iterable[str], names: list[
             find_state(text, names)
 
 
-def known_states(text: str, names: list[str]) -> str:
-    """Which states may be meant by `text`, that often lacks a seed or a size; else which there are."""
+def known_names(text: str, names: list[str]) -> str:
+    """Which states or cells may be meant by `text`, which often lacks a seed or a size; else which there are."""
     meant = [name for name in names if means(text, name)]
     if meant:
-        return f"did you mean {' or '.join(meant)}?"
-    near = difflib.get_close_matches(text, names, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    others = len(names) - SHOWN_STATES
-    more = f" and {others} more" if others > 0 else ""
-    return f"it has {', '.join(names[:SHOWN_STATES])}{more}{hint}"
-
-
-def known_cells(text: str, names: list[str]) -> str:
-    """Which cell somebody may have meant who wrote `text`, or how many there are."""
-    near = difflib.get_close_matches(text, names, n=1)
+        return f"did you mean {' or '.join(map(repr, meant))}?"
+    known = ", ".join(names[:SHOWN_NAMES])
+    if len(names) > SHOWN_NAMES:
+        known += f" and {len(names) - SHOWN_NAMES} more"
+    near = nearest(text, names)
     if near:
-        return f"did you mean {near[0]!r}?"
-    return f"there are {len(names)}, such as {names[0]!r}"
+        known += f";{near}"
+    return f"it has {known}"
 
 
 def find_state(text: str, names: list[str]) -> None:

@@ -135,10 +135,10 @@ def _answer_of(ended: Ended, number: int = 0) -> Json:
     """What a guest answers to one of its jobs. Raises Failure."""
     if number >= len(ended.answers):
         raise Failure(ended.why or "the guest did not come to it")
-    answer = ended.answers[number]
-    if "error" in answer:
-        raise Failure(answer["error"])
-    return answer
+    said = ended.answers[number]
+    if "error" in said:
+        raise Failure(said["error"])
+    return said
 
 
 def counted(job: Json) -> Iterator[Json]:
@@ -250,12 +250,12 @@ def _observed(
     seen: list[tuple[Json | None, str]] = []
     for number in range(len(cells)):
         try:
-            answer = _answer_of(ended, number)
+            said = _answer_of(ended, number)
         except Failure as why:
             seen.append((None, str(why)))
             continue
-        [observation] = answer["observations"] or [None]
-        seen.append((observation, answer["answer"]["msg"]))
+        [observation] = said["observations"] or [None]
+        seen.append((observation, said["answer"]["msg"]))
     return seen
 
 
