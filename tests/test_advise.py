@@ -151,6 +151,7 @@ def shares(layout, size):
     return found
 
 
+@pytest.mark.long
 def test_three_iterations_of_preallocation_do_not_decide_and_four_do(found):
     records = taken("prealloc_quick")
     advice = found("prealloc_quick", [record for record in records if record["params"]["iteration"] <= 3])
@@ -312,6 +313,7 @@ def test_what_was_not_measured_cannot_be_asked(advise, study, arguments, said):
     assert complaints.count("\n") == 1
 
 
+@pytest.mark.long
 def test_several_workloads_or_files_in_pieces_are_never_mixed(advise):
     records = taken("striping")
     for record in records[:7]:

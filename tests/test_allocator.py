@@ -168,6 +168,7 @@ def test_a_mount_option_is_of_its_own_phases_alone(local_target: dict) -> None:
     assert not any("mb_optimize_scan" in line for line in target.mount_options())
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(phases: Phases) -> None:
     mount = phases.target.mounts[0]

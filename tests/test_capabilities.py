@@ -105,6 +105,7 @@ def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not(tmp_path):
     assert all(check["runs"] == (not check["obstacles"]) for check in looked_at)
 
 
+@pytest.mark.long
 def test_a_limit_of_file_size_is_named_with_its_own_remedy():
     """The kernel says only "File too large"; root and loop devices do not help."""
     spec = {

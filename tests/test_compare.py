@@ -50,6 +50,7 @@ def test_what_a_change_brought_is_told_apart_from_noise(tmp_path):
     assert again.read_text() == page
 
 
+@pytest.mark.long
 def test_what_only_one_has_and_other_layouts_are_said(tmp_path):
     def elsewhere(record):
         record["layout"]["digest"] = "f" * 32

@@ -147,6 +147,7 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: 
         laid_out("quickstart", target="a,b", inventories=str(folder), budget="45m")
 
 
+@pytest.mark.long
 def test_preallocations_side_by_side_and_defragmentation(
     tmp_path: Path, laid_out: Callable[..., dict[str, Pool]]
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_crate_names_who_measured_and_what_others_may_do(plan, tmp_path) -> No
         export(plan, STUDY, INVENTORY, tmp_path / "other", without_names=True, credit=credit)
 
 
+@pytest.mark.long
 def test_a_record_changed_by_hand_shows(crate, tmp_path) -> None:
     changed = shutil.copytree(crate, tmp_path / "changed")
     path = next((changed / "results/records").rglob("transfer_size-64M_i1.json"))

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from tiers import first_row_of
 
 from fsage.cli import main
 from fsage.figures import (
@@ -87,7 +88,7 @@ def test_a_pdf_embeds_letters_and_no_tables_that_set_them():
     assert fonts and all("glyf" in tables and not tables & {"GDEF", "GPOS", "GSUB"} for tables in fonts)
 
 
-@pytest.mark.parametrize(("columns", "points"), [(1, "252 "), (2, "515.52 ")])
+@pytest.mark.parametrize(("columns", "points"), first_row_of((1, "252 "), (2, "515.52 ")))
 def test_for_a_paper_each_kind_is_as_wide_as_its_columns_and_holds_its_stamp(columns, points):
     """3.5 and 7.16 inches; the stamp may be in several rows."""
     for figure, each in zip(FIGURES, draw_all(FIGURES, STAMP, COLUMNS[columns]), strict=True):

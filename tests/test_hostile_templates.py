@@ -15,6 +15,7 @@ import yaml
 from hostile.messages import STATE, make_plan
 from sent import CLAIM, STUDY
 from test_playbooks import ROOT, ansible, inventory_of, request
+from tiers import first_of
 
 from fsage.base import Refusal
 from fsage.host.targets.opening import open_target
@@ -82,7 +83,7 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("answers/*"))
 
 
-@pytest.mark.parametrize("whose", ["claim", "study"])
+@pytest.mark.parametrize("whose", first_of("study", "claim"))
 def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_path: Path) -> None:
     """A claim's copy comes from a host, a study's tuning from its author; requests are made of both."""
     inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})

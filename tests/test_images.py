@@ -161,6 +161,7 @@ def test_phases_are_mounted_with_the_options_that_a_cell_names() -> None:
             shared.CellParams(**wrong)
 
 
+@pytest.mark.long
 @needs_kernel
 def test_an_image_is_the_same_each_time(tmp_path: Path) -> None:
     """`image` makes it, and fsck finds it clean."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats, lustre_target, recorded, session
+from tiers import first_row_of
 
 from fsage.base import Failure, Refusal
 from fsage.host.cells import measure
@@ -217,7 +218,7 @@ def grown(mib: int) -> str:
     return text.replace(line, more)
 
 
-@pytest.mark.parametrize(("tolerance_mib", "mib", "status"), [(None, 230, "failed"), (1024, 1000, "done")])
+@pytest.mark.parametrize(("tolerance_mib", "mib", "status"), first_row_of((None, 230, "failed"), (1024, 1000, "done")))
 def test_what_others_write_during_a_cell_is_noticed_beyond_the_tolerance(
     spec: dict, site: Site, tolerance_mib: int | None, mib: int, status: str
 ) -> None:

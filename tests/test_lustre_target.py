@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
+from tiers import first_of
 
 from fsage.base import Failure, Refusal
 from fsage.host import helper
@@ -84,6 +85,7 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     assert not claim.claim(spec, {}, False)["changed"]
 
 
+@pytest.mark.long
 def test_a_release_removes_what_an_ended_run_left_and_says_so(spec: dict) -> None:
     claim.claim(spec, {}, False)
     home = Path(spec["home"]) / "scratch"
@@ -111,6 +113,7 @@ def test_it_is_no_plain_directory_to_its_host(tmp_path: Path, site: Site) -> Non
     assert of_host.how_shared == declared.how_shared
 
 
+@pytest.mark.long
 def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> None:
     """By the declared list or pool; of a target that may use any, by where its files lie."""
     spec = lustre_target(tmp_path, site, osts=[0], stripe_count=1)
@@ -138,7 +141,7 @@ def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> N
     assert claim.release(spec, {}, False)["changed"]
 
 
-@pytest.mark.parametrize("mark", ["claim.json", ".fsage-target.json"])
+@pytest.mark.parametrize("mark", first_of("claim.json", ".fsage-target.json"))
 def test_a_mark_on_an_ost_that_was_deactivated(
     mark: str, spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +180,7 @@ def test_a_mark_on_an_ost_that_was_deactivated(
         assert f"nothing of fsage's is in {place}" in proof, "that mark is not needed for it"
 
 
+@pytest.mark.long
 def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
     whole: dict, site: Site, tmp_path: Path
 ) -> None:
@@ -270,6 +274,7 @@ def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> 
         state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
 
 
+@pytest.mark.long
 def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site: Site) -> None:
     place = Path(spec["directory"])
     place.rmdir()
@@ -291,6 +296,7 @@ def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) 
     assert "10.0.2.15@tcp:/home is declared" in missing
 
 
+@pytest.mark.long
 def test_who_launches_tries_every_other_host_and_his_rights_there(
     spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,7 +336,7 @@ def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
     assert [path.name for path in root_of(spec).rglob("*")] == ["fsage", "somebody's"]
 
 
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("alone", first_of(False, True))
 def test_a_target_whose_claim_was_lost_with_its_client_is_taken_over_by_the_mark(
     tmp_path: Path, site: Site, alone: bool
 ) -> None:
@@ -466,7 +472,7 @@ def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
         servers.sync(lost.osts)
 
 
-@pytest.mark.parametrize("killed", ["not", "at its first mark", "later"])
+@pytest.mark.parametrize("killed", first_of("later", "not", "at its first mark"))
 def test_a_claim_whose_striping_is_refused_leaves_nothing_in_the_next_ones_way(
     killed: str, spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_the_studys_tunables_are_set_on_the_own_mount_read_back_and_put_back(spe
     assert knobs.now(RPCS) == {"8"} and knobs.now("max_read_ahead_mb") == {"256"} and not settings.NOTE.exists()
 
 
+@pytest.mark.long
 def test_the_next_study_has_none_of_the_tunables_of_the_last_one(spec: dict, knobs: Knobs) -> None:
     tune.tune(spec, {"tuning": {RPCS: 16, "max_dirty_mb": 64}}, False)
     tried = tune.tune(spec, {"tuning": {"max_dirty_mb": 64}}, True)
@@ -191,6 +192,7 @@ def test_what_lustre_takes_and_does_not_do_fails_and_is_put_back(
     assert not (Path(spec["home"]) / "scratch" / "tunables.json").exists()
 
 
+@pytest.mark.long
 def test_what_is_set_in_part_is_put_back(spec: dict, knobs: Knobs) -> None:
     knobs.change(refused=[[f"{OST1}.{RPCS}", "257"]])
     with pytest.raises(Failure, match=r"(?s)OST0001\S+ read back 8; .*result out of range; put back"):

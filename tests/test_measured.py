@@ -34,7 +34,8 @@ def test_the_page_says_what_the_table_says(name: str) -> None:
         assert sentence in said, sentence
 
 
-@pytest.mark.parametrize("name", [pytest.param("series1", marks=pytest.mark.long), "series2"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["series1", "series2"])
 def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> None:
     words = ["figures", name, "--table", f"docs/data/{name}.parquet", "--columns", "2", "--to", str(tmp_path / "f")]
     made = preloaded.call("fsage", *words, FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path / "results")

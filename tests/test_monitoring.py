@@ -18,7 +18,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from small_filesystems import small
 from test_playbooks import ansible, done, refused
-from tiers import first_row_of
+from tiers import first_of, first_row_of
 
 from fsage.layouts import ext4, machine, monitoring
 from fsage.layouts.__main__ import main
@@ -73,7 +73,7 @@ def oldest_python() -> str:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("filesystem", first_of("ext4", "xfs", "btrfs"))
 def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp_path: Path) -> None:
     """By the program as servers get it: one file, run by the oldest Python that is here, with nothing else."""
     packed, to = tmp_path / "evidence.pyz", tmp_path / "fsage.prom"
@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: 
     assert ran.returncode != 0 and "--openmetrics stands alone" in ran.stderr and "Traceback" not in ran.stderr
 
 
-@pytest.mark.parametrize("option", ["--save", "--openmetrics --to"])
+@pytest.mark.parametrize("option", first_of("--save", "--openmetrics --to"))
 def test_what_is_no_file_does_not_become_one(tmp_path: Path, option: str) -> None:
     """A file is renamed into its place. Root's `--save /dev/null` took the place of the machine's."""
     os.mkfifo(tmp_path / "fifo")

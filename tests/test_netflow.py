@@ -182,6 +182,7 @@ def on_hosts(task: dict, hosts: int) -> dict:
     return netflow.together(results).model_dump()
 
 
+@pytest.mark.long
 def test_every_layout_and_both_distributions_find_the_same_and_what_was_generated(tmp_path):
     seen = set()
     for layout, distribution, hosts in (

@@ -20,6 +20,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
+from tiers import first_of
 
 from fsage.base import Failure, Refusal
 from fsage.host.cells import observed
@@ -302,7 +303,7 @@ def test_a_forged_list_of_images_deletes_nothing(new_target: Spec, precious: Pat
 
 
 @root
-@pytest.mark.parametrize("name", ["measured", "filler", ".fsage"])
+@pytest.mark.parametrize("name", first_of("measured", "filler", ".fsage"))
 def test_a_link_in_a_directory_target_is_not_followed(
     directory_target: Spec, place: Path, precious: Path, name: str
 ) -> None:
@@ -557,6 +558,7 @@ def test_memory_of_any_kind_is_no_place_for_images(new_target: Spec, tmp_path: P
         mounting.unmount(point)
 
 
+@pytest.mark.long
 def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path: Path) -> None:
     for name in ("-V.img", "--help"):
         subprocess.run(["truncate", "-s", "8M", "--", name], cwd=tmp_path, check=True)
@@ -587,6 +589,7 @@ def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec: Spec) -> No
     assert state.diagnose(spec, {}, False)["msg"]
 
 
+@pytest.mark.long
 @root
 def test_clients_share_the_home_of_a_directory(directory_target: Spec, place: Path) -> None:
     elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname another && exec "$@"', "sh")

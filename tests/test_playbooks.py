@@ -315,6 +315,7 @@ def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
     assert "Scrub" not in ran.stdout
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "inventory", new_target)
@@ -452,8 +453,9 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
 @pytest.mark.parametrize(
     ("number", "connection"),
     [
-        (signal.SIGTERM, "local"),
-        *first_row_of((signal.SIGKILL, "ssh"), (signal.SIGKILL, "local"), (signal.SIGINT, "local")),
+        *first_row_of(
+            (signal.SIGTERM, "local"), (signal.SIGKILL, "ssh"), (signal.SIGKILL, "local"), (signal.SIGINT, "local")
+        ),
     ],
 )
 def test_a_stopped_measurement_leaves_no_process(
@@ -536,6 +538,7 @@ def test_another_connection_brings_the_agent_and_runs_nothing_that_lies_there(
     assert json.loads(copy.read_text())["target"] == claimed["spec"]["name"]
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.unshare
 def test_who_asks_looks_up_a_killed_run_that_the_host_cannot(directory_target: dict[str, Any], tmp_path: Path) -> None:

@@ -334,6 +334,7 @@ def test_a_write_is_one_and_its_error_is_said(tmp_path: Path) -> None:
         ldiskfs.write(Path("/dev/full"), "256")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path: Path, site: Site) -> None:
     spec = lustre_target(tmp_path, site)

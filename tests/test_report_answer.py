@@ -115,6 +115,7 @@ def test_the_larger_effect_leads_and_outliers_of_what_is_compared_stand_in_the_a
     ]
 
 
+@pytest.mark.long
 def test_the_machine_s_own_disk_stands_behind_the_largest_effect(quickstart, tmp_path):
     records = make_records(quickstart)
     for record in records:

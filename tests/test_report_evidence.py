@@ -131,6 +131,7 @@ def test_what_a_source_cannot_give_is_said_with_its_reason(quickstart, tmp_path)
     assert not {"Block groups by free share", "Free space, 10.00 to 80.50"} & drawn
 
 
+@pytest.mark.long
 def test_traces_that_are_not_there_or_broken_are_named(quickstart, tmp_path):
     records = make_records(quickstart)
     none, broken = traced(first_of_state(records, "80.00@264M")), traced(first_of_state(records, "80.50@264M"))

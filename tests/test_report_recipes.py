@@ -324,6 +324,7 @@ def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
     assert [round(each.value, 2) for each in found] == [1.25, 1.0]
 
 
+@pytest.mark.long
 def test_page_of_a_netflow_study_has_both_phases_and_both_distributions():
     found = page_of("striping_netflow")
     page = undrawn(found)

@@ -245,6 +245,7 @@ def test_one_that_has_what_fsage_makes_is_refused(local_target, tmp_path):
     left_as_it_was(spec)
 
 
+@pytest.mark.long
 def test_a_kill_amid_it_ends_in_an_empty_target(local_target, tmp_path, monkeypatch):
     spec = target_of(local_target)
     image, _, _ = image_of("ext4", tmp_path)

@@ -274,7 +274,8 @@ def test_package_with_another_hash_is_refused_and_the_next_call_goes_on(clone: C
     assert clone.run("python", "-c", "import tiny").returncode == 0
 
 
-@pytest.mark.parametrize("moment", first_of("pip sync", "install --require-hashes", "--editable"))
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["pip sync", "install --require-hashes", "--editable"])
 def test_killed_at_any_moment_then_again(clone: Clone, moment: str) -> None:
     process, log = clone.start("true"), clone.venv / "setup.log"
     while not (log.exists() and moment in log.read_text()):

@@ -86,6 +86,7 @@ def test_where_nobody_tells_a_sample_is_looked_at_and_that_is_said(directory_tar
         stranger.unlink()
 
 
+@pytest.mark.long
 def test_cells_that_a_look_at_all_files_casts_doubt_on_are_failed(
     directory_target: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:

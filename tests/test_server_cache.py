@@ -165,6 +165,7 @@ def test_a_server_that_a_user_only_watches_has_nothing_to_put_back(spec: dict, s
     assert not settings.NOTE.parent.exists()
 
 
+@pytest.mark.long
 def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_they_were(spec: dict, site: Site) -> None:
     before = zfs(site, ost0=kept(**DEFAULT), ost1=kept(**DEFAULT, stubborn=True))
     site.answer(OF.format("zfs"), "".join(f"osd-zfs.lustre-OST000{n}.mntdev=fast/ost{n}\n" for n in range(2)))

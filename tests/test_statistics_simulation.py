@@ -19,6 +19,7 @@ from simulated import (
     stays_below,
 )
 from statsmodels.stats.power import TTestIndPower
+from tiers import first_of, first_row_of
 
 from fsage.statistics import (
     adjust_exploratory,
@@ -172,9 +173,7 @@ def test_power_is_near_that_of_the_best_test(row, n, loss, cov):
 
 
 # What 36 samples without ties have, those of a state whose groups differ have too.
-@pytest.mark.parametrize(
-    ("n", "ties"), [(5, False), (6, True), (12, True), pytest.param(36, False, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("n", "ties"), first_row_of((6, True), (5, False), (12, True), (36, False)))
 def test_false_alarms_of_the_trend(row, n, ties):
     trials, rng = 2000, np.random.default_rng(n)
     values = heavy_tailed(rng, (trials, n))
@@ -183,7 +182,7 @@ def test_false_alarms_of_the_trend(row, n, ties):
     assert hits > 0 and stays_below(hits, trials, 0.05)
 
 
-@pytest.mark.parametrize("drift", [0, 0.02])
+@pytest.mark.parametrize("drift", first_of(0, 0.02))
 def test_trend_of_a_state_whose_groups_differ(row, drift):
     """35 cells in an order drawn at random, each over its group's mean, as the report's drift does it."""
     trials, hits, rng = 2000, 0, np.random.default_rng(7)

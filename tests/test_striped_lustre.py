@@ -48,6 +48,7 @@ def spec(tmp_path: Path, site: Site) -> dict:
     return spec
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_layout_is_set_and_read_back(spec: dict, site: Site) -> None:
     noted = bring(spec, *STEPS)["notes"]["stripe"]

@@ -62,7 +62,7 @@ def test_an_unclaimed_mount_of_somebody_else_is_not_touched(project: Project, tm
     subprocess.run(["mount", "-o", "loop", image, project.mount], check=True)
     try:
         (project.mount / "precious").write_text("keep")
-        ran = project.measure()
+        ran = project.fsage("claim")
         assert ran.returncode != 0 and str(project.mount) in ran.stdout + ran.stderr
         assert (project.mount / "precious").read_text() == "keep"
     finally:
