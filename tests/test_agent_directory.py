@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from local_targets import claimed
+from tiers import first_of
 
 from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.host import claiming
@@ -256,7 +257,7 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
     assert not (home / ".local/state/fsage").exists(), "the release takes all"
 
 
-@pytest.mark.parametrize("amount", [100, 96, 1000, 7])
+@pytest.mark.parametrize("amount", first_of(96, 100, 1000, 7))
 def test_any_amount_that_fits_can_be_declared(directory_target: Spec, amount: int) -> None:
     """Then studies are for the transfer sizes that divide it; others are refused with what would do."""
     directory_target |= {"amount_mib": amount, "budget_gib": 1.5}

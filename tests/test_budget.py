@@ -42,7 +42,7 @@ from fsage.studies.replica.host import free_space_layout, whole_extents
 from fsage.studies.replica.model import Replica
 
 MIB = 1 << 20
-KINDS = ["loop", "directory", "lustre"]
+KINDS = ["loop", "directory", pytest.param("lustre", marks=pytest.mark.long)]
 MAKE_NOTHING = {"fragment", "delete_files", "free_reserved_run", "defragment"}
 TAKE_ALL = {"replica", "keep_free_space", "plant_free_space"}
 """Fill what is fsage's own to the last block, by Quota.rest, and are refused on anything else."""

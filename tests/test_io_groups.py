@@ -123,6 +123,7 @@ def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, 
     assert queue(target) == "none" and not in_groups(target)
 
 
+@pytest.mark.long
 def test_a_file_in_pieces_takes_more_ios(target: Target) -> None:
     found = outcome(target, cell(target, "P6", "none"))
     assert found.status == "valid" and 15 < found.metrics["group1_io_kib"] < 22, found

@@ -24,10 +24,10 @@ def start(path: Path, seconds: float) -> None:
 
 def having_open(path: Path) -> list[int]:
     found = []
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if os.readlink(descriptor) == str(path):
-                found.append(int(descriptor.parts[2]))
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            if any(os.readlink(descriptor) == str(path) for descriptor in (process / "fd").iterdir()):
+                found.append(int(process.name))
     return found
 
 

@@ -95,6 +95,7 @@ def test_page_of_a_defragmentation_study_has_its_table_and_figure():
     assert "1233.file against" in page
 
 
+@pytest.mark.long
 def test_page_of_a_striping_study_has_every_layout_with_its_speed_up(tmp_path):
     records = taken("striping")
     for record in records:  # as from a target with too few stores
@@ -119,6 +120,7 @@ def test_page_of_a_striping_study_has_every_layout_with_its_speed_up(tmp_path):
     assert "Fastest here, writes: IOR.3 (static, 3.99x), IOR.4 (dynamic, 2.66x)" in page
 
 
+@pytest.mark.long
 def test_page_of_a_search_has_its_volumes_and_says_that_all_found_the_same():
     page = text_of("striping_blast")
     (row,) = (found for found in re.findall(r"<tr>(<t[hd]>blast\.10<.*?)</tr>", page) if "; " in found)
@@ -370,9 +372,10 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
             r"Layout IOR\.3 is fastest here. Writing is 3\.99 times as fast .* IOR\.3 has 16 stripes of 1 MiB",
         ),
         ("striping", r"Layout IOR\.6 is fastest of what grows .* has 4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB"),
-        (
+        pytest.param(
             "striping_netflow",
             r"Layout netflow\.3 is fastest here. Indexing is 3\.\d+ to 3\.\d+ times as fast",
+            marks=pytest.mark.long,
         ),
         (
             "striping_blast",
@@ -383,15 +386,20 @@ def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
             r"One of two groups reads a file in 4 KiB pieces, at equal weights. Under BFQ its neighbour",
         ),
         ("iocontrol", r"Under IOCost nobody loses 3% or more. Without a scheduler who loses is not known"),
-        ("iocontrol_sqlite", r"Under BFQ who loses is not known \(group 1 \(fio\) \d\.\d+x"),
+        pytest.param(
+            "iocontrol_sqlite",
+            r"Under BFQ who loses is not known \(group 1 \(fio\) \d\.\d+x",
+            marks=pytest.mark.long,
+        ),
         (
             "truth",
             r"All 6 planted values lie in the 95% intervals of what was found. Found .* 10 ms for 10 ms, rate 192 M",
         ),
         ("truth", r"The farthest from what was planted is [a-z]+, by \d+\.\d\d%\."),
-        (
+        pytest.param(
             "iocontrol_hot",
             r"Then only what is read of it was defragmented, which moved 2\d% of what the whole file takes",
+            marks=pytest.mark.long,
         ),
     ],
 )
