@@ -102,7 +102,7 @@ def kept_aside(plan: Plan) -> list[bytes]:
         ({"rows": 100_001}, "it has 100,001 rows of "),
         ({"rows": 2, "row_group_size": 1}, "columns in 2 groups; allowed are "),
         ({"rows": 2, "compression": "zstd"}, "it is packed by ZSTD; allowed are SNAPPY and UNCOMPRESSED"),
-        ({"rows": 2, "store_schema": True}, "has a column of another type than ours: study is dictionary<"),
+        ({"rows": 2, "store_schema": True}, "has a column of another type than ours: why is dictionary<"),
     ],
 )
 def test_a_table_that_unpacks_to_more_than_allowed(
