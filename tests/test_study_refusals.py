@@ -263,7 +263,16 @@ def test_refuses_what_is_no_yaml(refused, text, message):
     assert refused(text).startswith(message)
 
 
-@pytest.mark.parametrize(("encoding", "called"), [("latin-1", "Latin-1 or alike"), ("utf-16", "UTF-16")])
+def test_a_file_that_is_no_text_is_called_so(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_bytes(b"\x7fELF\2\1\1\0\0\0\0\0\3\0>\0\xff")
+    with pytest.raises(StudyError, match=r"small.yaml: it is no text, where YAML is expected"):
+        load_study(path)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "called"), [("latin-1", "Latin-1 or alike"), ("utf-16", "UTF-16"), ("utf-16-be", "UTF-16")]
+)
 def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
     path = tmp_path / "small.yaml"
     path.write_text("name: small\ntitle: caf\u00e9\n", encoding=encoding)

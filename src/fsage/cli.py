@@ -14,7 +14,7 @@ import typer
 
 import fsage
 from fsage import interrupt
-from fsage.base import Failure, Refusal, in_words
+from fsage.base import Failure, Misuse, Refusal, in_words
 from fsage.base.message import say, whole_output
 from fsage.commands import answers, jobs, layouts, studies, targets
 from fsage.commands.common import EXIT_CODES, Command, Group, Where, target_names
@@ -69,7 +69,7 @@ def where(
     context.obj = Where(target, inventories, results_root, studies)
 
 
-def _complain(text: str) -> NoReturn:
+def _complain(text: str, code: int = 1) -> NoReturn:
     is_said = False
     if interrupt.TOLD_BY_THE_RUN in os.environ:
         from fsage.run import runs
@@ -77,7 +77,7 @@ def _complain(text: str) -> NoReturn:
         is_said = runs.told_before(text)
     if not is_said:
         say(text)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def _of_a_file(error: OSError) -> str:
@@ -114,6 +114,8 @@ def main() -> None:
     try:
         with whole_output():
             app()
+    except Misuse as error:
+        _complain(str(error), 2)
     except (Refusal, Failure, ValueError) as error:
         _complain(str(error))
     except OSError as error:

@@ -32,6 +32,7 @@ from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples
 from fsage.analysis.validity import PlannedCell, drifts, gaps
+from fsage.base import Misuse
 from fsage.model import plugins
 from fsage.statistics import ALPHA, Ratio, compare, ratio, smallest_p, trend
 from fsage.study.study import Study
@@ -194,11 +195,11 @@ class AdviceRequest:
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < math.inf:
-            raise ValueError(f"--margin {100 * self.margin:g}: a percentage from 0 up is allowed")
+            raise Misuse(f"--margin {100 * self.margin:g}: a percentage from 0 up is allowed")
         if not 0 < self.least_share <= 1:
-            raise ValueError(f"--least-share {100 * self.least_share:g}: a percentage above 0, up to 100 is allowed")
+            raise Misuse(f"--least-share {100 * self.least_share:g}: a percentage above 0, up to 100 is allowed")
         if self.cold_reads is not None and not 0 < self.cold_reads < math.inf:
-            raise ValueError(f"--cold-reads {self.cold_reads:g}: a number above 0 is allowed")
+            raise Misuse(f"--cold-reads {self.cold_reads:g}: a number above 0 is allowed")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import pandas as pd
 
 from fsage.advise.distribution import Distribution
 from fsage.analysis.groups import labelled_samples, measures, params_labels
-from fsage.base import MIB, Json
+from fsage.base import MIB, Json, Misuse
 from fsage.base.sizes import parse_size
 from fsage.dataset import levels, notes, parameters, values_of
 from fsage.dataset.families import word
@@ -66,12 +66,12 @@ class Measured:
 
 
 def read_pairs(texts: Sequence[str], option: str) -> dict[str, list[str]]:
-    """['deleted=1,2'] -> {'deleted': ['1', '2']}. Raises ValueError."""
+    """['deleted=1,2'] -> {'deleted': ['1', '2']}. Raises Misuse."""
     pairs: dict[str, list[str]] = {}
     for text in texts:
         key, separator, values = text.partition("=")
         if not separator or not key or key in pairs or not all(values.split(",")):
-            raise ValueError(f"{option} {text}: is not NAME=VALUE or NAME=VALUE,VALUE with each NAME once")
+            raise Misuse(f"{option} {text}: is not NAME=VALUE or NAME=VALUE,VALUE with each NAME once")
         pairs[key] = values.split(",")
     return pairs
 

@@ -28,6 +28,10 @@ class Failure(Exception):
     """The verb tried and failed; the text says what, on which file, which value (exit status 2)."""
 
 
+class Misuse(ValueError):
+    """A command has a wrong option or argument; nothing was looked at (exit status 2 of commands)."""
+
+
 def in_words(error: BaseException, place: object = None) -> str:
     """An error in words; one of the system's has no number. `place` is named where the error names no file."""
     words = getattr(error, "strerror", None) or str(error)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from fsage.base import in_words
+from fsage.base import Misuse, in_words
 from fsage.base.message import say
 
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed, with a message; 2 wrong options or arguments; 130 stopped."
@@ -173,7 +173,7 @@ class Where:
         from fsage.plan.settings import PLACES
 
         if self.target_name == "":
-            raise ValueError("--target is empty: give the name of a folder in inventories/, such as --target local")
+            raise Misuse("--target is empty: give the name of a folder in inventories/, such as --target local")
         for option in ("results", "studies", "inventories"):
             folder: Path = getattr(self, option)
             if option != "results" and str(folder) != PLACES[option] and not folder.exists():

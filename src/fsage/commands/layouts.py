@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fsage.base import Misuse
 from fsage.base.message import say
 from fsage.commands.common import check_writable
 
@@ -52,20 +53,20 @@ def evidence(
     Exit code 3: a limit of --fail-on is reached.
     """
     if command and not beside:
-        raise ValueError(
+        raise Misuse(
             f"one source is read at a time; behind {what} stands {command[0]}, a command without --beside FILE"
         )
     if beside and not command:
-        raise ValueError("--beside FILE needs a command: evidence DIR --beside FILE -- COMMAND ...")
+        raise Misuse("--beside FILE needs a command: evidence DIR --beside FILE -- COMMAND ...")
     if beside and (as_json or html or save or fail_on or openmetrics):
-        raise ValueError("--beside stands alone: leave out --json, --html, --save, --fail-on and --openmetrics")
+        raise Misuse("--beside stands alone: leave out --json, --html, --save, --fail-on and --openmetrics")
     if beside and command:
         from fsage.evidence import run_beside
 
         raise typer.Exit(run_beside(what, command, beside, files or 0))
     if openmetrics:
         if as_json or html or save or fail_on:
-            raise ValueError("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
+            raise Misuse("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
         from fsage.layouts.monitoring import export
 
         failed = export([what], to, time_limit, nice, files or 0)
@@ -73,7 +74,7 @@ def evidence(
             raise ValueError(failed[0])
         return
     if to:
-        raise ValueError("--to is where the metrics go: give --openmetrics with it")
+        raise Misuse("--to is where the metrics go: give --openmetrics with it")
     from fsage.layouts import terminal, verdict
     from fsage.layouts.inspect import inspect
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fsage.base import Misuse
 from fsage.base.message import lines, say
 from fsage.base.sizes import counted
 from fsage.commands.common import StudyName, Where, start_snakemake
@@ -155,7 +156,7 @@ def count(
 
 
 def _block(option: str, text: str) -> object:
-    """A block of YAML as an option. Raises ValueError."""
+    """A block of YAML as an option. Raises Misuse."""
     import yaml
 
     from fsage.text import yaml_text
@@ -163,7 +164,7 @@ def _block(option: str, text: str) -> object:
     try:
         return yaml_text.load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"{option} {text}: {yaml_text.explain(error)}") from error
+        raise Misuse(f"{option} {text}: {yaml_text.explain(error)}") from error
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage remeasure quickstart --failed")

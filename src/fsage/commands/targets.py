@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from fsage.base import Misuse
 from fsage.base.message import say
 from fsage.commands.common import Where, check_writable
 
@@ -27,7 +28,7 @@ TakeOver = Annotated[
 def _taking_over(claim_id: str) -> dict[str, str]:
     """The variable of Ansible that names a claim. Raises ValueError."""
     if claim_id and not re.fullmatch(r"[\w-]+", claim_id, re.ASCII):
-        raise ValueError(f"--take-over {claim_id!r} is no id of a claim: the refusal and `./run fsage doctor` name it")
+        raise Misuse(f"--take-over {claim_id!r} is no id of a claim: the refusal and `./run fsage doctor` name it")
     if claim_id:
         return {"fsage_take_over": claim_id}
     return {}

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import fsage
-from fsage.base import Failure, Refusal, in_words
+from fsage.base import Failure, Misuse, Refusal, in_words
 from fsage.base.message import lines, whole_output
 from fsage.layouts import terminal, verdict
 from fsage.layouts.inspect import inspect
@@ -80,7 +80,7 @@ def _positive(text: str) -> float:
 
 def _evidence(given: argparse.Namespace) -> int:
     if given.openmetrics and (given.json or given.fail_on):
-        raise ValueError("--openmetrics stands alone: leave out --json and --fail-on")
+        raise Misuse("--openmetrics stands alone: leave out --json and --fail-on")
     if given.openmetrics:
         from fsage.layouts.monitoring import export  # wants a package
 
@@ -91,7 +91,7 @@ def _evidence(given: argparse.Namespace) -> int:
             return 1
         return 0
     if given.to:
-        raise ValueError("--to is where the metrics go: give --openmetrics with it")
+        raise Misuse("--to is where the metrics go: give --openmetrics with it")
     files = FILES if given.files is None else given.files
     limits = verdict.parse_limits(given.fail_on, verdict.NAMES)
     return max([terminal.show(inspect(what, files), given.json, limits) for what in given.what])
@@ -107,7 +107,7 @@ def _complain(sentence: str) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The program. Exit code 1: something could not be read or written; 3: a limit of --fail-on is reached."""
+    """The program. Exit code 1: something could not be read or written; 2: wrong options; 3: see --fail-on."""
     try:
         with whole_output():
             if hasattr(sys.stdout, "reconfigure"):
@@ -119,7 +119,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     except (ValueError, Failure, Refusal) as error:
         _complain(str(error))
-        return 1
+        return 2 if isinstance(error, Misuse) else 1
     except KeyboardInterrupt:
         return 130
     return code

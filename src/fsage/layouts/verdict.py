@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fsage.base import MIB, Json
+from fsage.base import MIB, Json, Misuse
 from fsage.base.sizes import counted, format_size, round_size
 from fsage.layouts import filesystems, placement
 from fsage.layouts.geometry import BLOCK_BYTES
@@ -231,7 +231,7 @@ def of_fragments(fragments: Json) -> Verdict:
 
 
 def parse_limits(text: str, names: Sequence[str]) -> dict[str, float]:
-    """'full=90,extents_64M=12' of --fail-on. Raises ValueError."""
+    """'full=90,extents_64M=12' of --fail-on. Raises Misuse."""
     limits = {}
     for part in filter(None, text.split(",")):
         name, _, number = part.partition("=")
@@ -241,7 +241,7 @@ def parse_limits(text: str, names: Sequence[str]) -> dict[str, float]:
             value = math.nan
         most = 100.0 if name in PERCENTS else math.inf
         if name not in names or not 0 <= value <= most or value == math.inf or name in limits:
-            raise ValueError(
+            raise Misuse(
                 f"--fail-on {part!r}: it is NAME=NUMBER, each once, such as {FULL}=90; names are {', '.join(names)}; "
                 "a percentage is at most 100"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,9 @@ def read_yaml(path: Path) -> Any:
     """What a YAML file holds. Raises StudyError naming the file and the place in it, and FileNotFoundError."""
     try:
         content = message.read_file(path, yaml_text.MOST_BYTES)
+        why = _no_text(content)
+        if why:
+            raise StudyError(f"{path}: {why}")
         return yaml_text.load(content.decode("utf-8"))
     except FileNotFoundError:
         raise
@@ -112,18 +116,21 @@ def read_yaml(path: Path) -> Any:
         raise StudyError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise StudyError(f"{path}: line {line}: not UTF-8, but {_encoding(content)}: save the file as UTF-8") from None
+        raise StudyError(f"{path}: line {line}: not UTF-8, but Latin-1 or alike: save the file as UTF-8") from None
     except message.NotTaken as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise StudyError(f"{path}: {yaml_text.explain(error)}") from None
 
 
-def _encoding(content: bytes) -> str:
-    """What a file that is not UTF-8 seems to be written in."""
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content:
-        return "UTF-16"
-    return "Latin-1 or alike"
+def _no_text(content: bytes) -> str | None:
+    """Why a file is no text in UTF-8, by its bytes of 0; None where it has none."""
+    zeros = content[::2].count(0), content[1::2].count(0)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or min(zeros) == 0 < max(zeros):
+        return "line 1: not UTF-8, but UTF-16: save the file as UTF-8"
+    if any(zeros):
+        return "it is no text, where YAML is expected"
+    return None
 
 
 def _read_study(path: Path) -> object:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsage.api.command import Where, say
+from fsage.api.command import Misuse, Where, say
 
 app = typer.Typer()
 
@@ -101,7 +101,7 @@ def image(
     images.check_new(to)
     if "/" in state or Path(state).is_file():
         if filesystem or size:
-            raise ValueError(f"{state} is a layout, which has a file system and a size: leave --filesystem and --size")
+            raise Misuse(f"{state} is a layout, which has a file system and a size: leave --filesystem and --size")
         recipe = images.recipe_of(state, seed, file_extents)
     else:
         recipe = images.recipe(state, seed, filesystem or "ext4", parse_size(size or "8G"), file_size, file_extents)

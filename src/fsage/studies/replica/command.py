@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fsage.api.command import Where, say
+from fsage.api.command import Misuse, Where, say
 
 app = typer.Typer()
 
@@ -39,7 +39,7 @@ def age(
     folder = where.results / "age"
     target = where.target()
     if after not in ("", "defragment"):
-        raise ValueError(f"--after {after!r}: allowed is defragment")
+        raise Misuse(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
     base = Base(target, where.inventory, where.claim(target))
     study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim, what_if, base)
@@ -63,5 +63,5 @@ def percents(text: str, option: str) -> tuple[float, ...]:
     else:
         words = []
     if not all(re.fullmatch(r"\d{1,2}(\.\d{1,2})?", word) for word in words) or len(set(words)) < len(words):
-        raise ValueError(f"{option} {text!r}: percents below 100 are wanted, each once, such as 10% or 80,90")
+        raise Misuse(f"{option} {text!r}: percents below 100 are wanted, each once, such as 10% or 80,90")
     return tuple(map(float, words))
