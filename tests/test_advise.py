@@ -294,13 +294,10 @@ def test_a_distribution_in_any_form_is_the_same(tmp_path, monkeypatch):
         ),
         ("striping", ["--mix", "read=-1"], "--mix read=-1: is not a share of the bytes"),
         ("striping", ["--mix", "read=0"], "no measure has a share"),
-        ("striping", ["--mix", "read"], "--mix read: is not NAME=VALUE"),
         ("striping", ["--at", "stripes=4"], "--at stripes: 'stripes' is not allowed"),
         ("striping", ["--at", "transfer_size=2M"], "--at transfer_size=2M: '2M' is not allowed; allowed: 1048576"),
-        ("striping", ["--margin", "nan"], "--margin nan: a percentage from 0 up is allowed"),
         ("striping", ["--cold-reads", "3"], "--cold-reads is of studies of defragmentation"),
         ("striping", ["--files", "/nowhere"], "--files /nowhere: No such file or directory"),
-        ("defrag", ["--cold-reads", "0"], "--cold-reads 0: a number above 0 is allowed"),
         ("defrag", ["--at", "cache=hot"], "--at cache=hot: 'hot' is not allowed; allowed: cold, warm"),
         ("replica", ["--at", "layout=empty"], "no layout was measured: say which with --at layout=NAME"),
         ("replica", ["--at", "holes=copied"], "nothing valid was measured to have its free space in one run"),
@@ -311,6 +308,19 @@ def test_what_was_not_measured_cannot_be_asked(advise, study, arguments, said):
     code, out, complaints = advise(study, taken(study), *arguments)
     assert (code, out) == (1, "") and complaints.startswith("fsage: ") and said in complaints
     assert complaints.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("study", "arguments", "said"),
+    [
+        ("striping", ["--mix", "read"], "--mix read: is not NAME=VALUE"),
+        ("striping", ["--margin", "nan"], "--margin nan: a percentage from 0 up is allowed"),
+        ("defrag", ["--cold-reads", "0"], "--cold-reads 0: a number above 0 is allowed"),
+    ],
+)
+def test_an_option_that_cannot_be_is_a_wrong_command(advise, study, arguments, said):
+    code, out, complaints = advise(study, taken(study), *arguments)
+    assert (code, out) == (2, "") and complaints.startswith("fsage: ") and said in complaints
 
 
 @pytest.mark.long

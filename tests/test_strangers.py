@@ -25,6 +25,7 @@ from fsage.base.message import Unacceptable, lines, printable
 from fsage.host.system import mounting
 from fsage.model import structure
 from fsage.plan.plan import load_plan
+from fsage.study.files import load_study
 from fsage.text.terminal import Terminal
 
 ROOT = CONFIG.parent
@@ -47,9 +48,9 @@ def fsage(monkeypatch, capfd, tmp_path):
     return run
 
 
-def refused(answer: tuple[int, str], *said: str) -> None:
+def refused(answer: tuple[int, str], *said: str, ends_with: int = 1) -> None:
     code, err = answer
-    assert code == 1 and "Traceback" not in err
+    assert code == ends_with and "Traceback" not in err
     for each in said:
         assert each in err
 
@@ -145,7 +146,7 @@ def test_numbers_that_cannot_be_are_refused_in_plain_words(fsage, tmp_path) -> N
     for value, why in (("-3", "-3 is too small; allowed: at least 1"), ("1.5", "'1.5' is not a whole number")):
         code, err = fsage("count", "quickstart", "--layouts", value)
         assert code == 2 and why in err
-    refused(fsage(*EVIDENCE, "--fail-on", "full=1000"), "a percentage is at most 100")
+    refused(fsage(*EVIDENCE, "--fail-on", "full=1000"), "a percentage is at most 100", ends_with=2)
 
 
 @pytest.mark.root
@@ -173,7 +174,9 @@ def test_fragments_of_what_is_no_file_are_refused_at_once(fsage, tmp_path) -> No
 
 
 def test_a_limit_that_is_none_is_refused_before_the_work(fsage, tmp_path, capfd) -> None:
-    refused(fsage("evidence", tmp_path, "--save", tmp_path / "x.gz", "--fail-on", "full"), "it is NAME=NUMBER")
+    refused(
+        fsage("evidence", tmp_path, "--save", tmp_path / "x.gz", "--fail-on", "full"), "it is NAME=NUMBER", ends_with=2
+    )
     assert not (tmp_path / "x.gz").exists() and "free extents" not in capfd.readouterr().err
 
 
@@ -184,7 +187,16 @@ def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsag
     refused(fsage(*plan, "8h", "--precision", "0%"), "precision: '0%' is not between")
     refused(fsage("plan", "iocontrol", "--budget", "8h"), "a budget needs states that differ in capacity")
     cli.app([*plan, "8h"], standalone_mode=False)
-    assert re.search(r"^budget quickstart: about \d+ cells in \d+ of 4 states, ", capfd.readouterr().out, re.MULTILINE)
+    said = r"^budget quickstart: about \d+ cells in 4 of 4 states, .*, which is all that is left$"
+    assert re.search(said, capfd.readouterr().out, re.MULTILINE)
+
+
+def test_a_budget_where_all_is_measured_buys_nothing(monkeypatch, tmp_path, capfd) -> None:
+    monkeypatch.chdir(ROOT)
+    store(make_records(load_study(CONFIG / "quickstart.yaml")), tmp_path / "records")
+    words = ["--results", str(tmp_path), "--target", "local", "plan", "quickstart", "--budget", "8h"]
+    cli.app(words, standalone_mode=False)
+    assert "budget quickstart: nothing is left to measure" in capfd.readouterr().out
 
 
 def test_an_inventory_that_is_a_list_is_refused(fsage, tmp_path) -> None:

@@ -32,9 +32,12 @@ def check(plan: Plan, precision: float, seconds: float | None) -> None:
     run = AdaptiveRun(plan, precision)
     needed = sum(visit.seconds for visit in run.primary_visits())
     if seconds is not None and needed > seconds:
+        lengths = [duration(needed), duration(seconds)]
+        if lengths[0] == lengths[1]:
+            lengths = [f"{needed:.0f} s", f"{seconds:.0f} s"]
         raise StudyError(
-            f"study {plan.study.name}: its primary comparisons alone take {duration(needed)}, and the budget is "
-            f"{duration(seconds)}: give it more, or narrow it down by only="
+            f"study {plan.study.name}: its primary comparisons alone take {lengths[0]}, and the budget is "
+            f"{lengths[1]}: give it more, or narrow it down by only="
         )
 
 
@@ -86,6 +89,8 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
     run = AdaptiveRun(plan, precision)
     beliefs = [prior(run.points)]  # alike for all rates
     left = run.all_left()
+    if not left.any():
+        return f"budget {plan.title}: nothing is left to measure"
     of_a_layout = run.left()
     visits = run.primary_visits()
     costs = run.costs()
@@ -107,11 +112,13 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
         if best is None:
             break
         visits = [best]
+    work = f"about {taken.sum()} cells in {len(states)} of {len(run.states)} states, {duration(spent)}"
+    if (taken >= left).all():
+        return f"budget {plan.title}: {work}, which is all that is left"
     wide = max(float(belief.half_width.max()) for belief in beliefs)
     return (
-        f"budget {plan.title}: about {taken.sum()} cells in {len(states)} of {len(run.states)} states, "
-        f"{duration(spent)}; the other rates are then predicted within about ±{wide:.1%} or better, if they are as "
-        "smooth and as little noisy as most are"
+        f"budget {plan.title}: {work}; the other rates are then predicted within about ±{wide:.1%} or better, if they "
+        "are as smooth and as little noisy as most are"
     )
 
 
