@@ -458,6 +458,8 @@ class Run(NamedTuple):
 
 def run(work: Path, tests: list[str], each_s: float, all_s: float) -> Run:
     """Run tests in a child that has the packages loaded; at the first failure it ends."""
+    import pytest
+
     began, log = time.monotonic(), work / "run.txt"
     sys.stdout.flush()
     child = os.fork()
@@ -470,8 +472,6 @@ def run(work: Path, tests: list[str], each_s: float, all_s: float) -> Run:
             for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
                 os.dup2(os.open(log if descriptor else os.devnull, flags), descriptor)
             os.dup2(1, 2)
-            import pytest
-
             code = int(pytest.main(["-x", *words(tests, each_s)], plugins=[Order(tests)]))
             sys.stdout.flush()
         except BaseException:
@@ -491,7 +491,7 @@ def run(work: Path, tests: list[str], each_s: float, all_s: float) -> Run:
         and (rest := sorted({test.partition("::")[0] for test in tests} - {*tests}))
     ):
         return run(work, rest, each_s, all_s)  # tests that have other parameters with the mutant
-    if status in (70, 5):
+    if status in (70, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise SystemExit(f"pytest ended with {status}: see {log}")
     return Run("killed" if status else "survived", by or text[-200:] if status else "", seconds)
 
@@ -529,6 +529,7 @@ def clean(child: int) -> None:
 
 def measure(work: Path, seen: dict[str, Any], mutants: list[Mutant], seconds: float) -> list[dict[str, Any]]:
     """Run each mutant that has no result yet, and each survivor with the tests that it has not met."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as tests have it; numpy reads it once
     for name in seen["loaded"]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)

@@ -41,7 +41,8 @@ settings.register_profile("long", deadline=None, max_examples=1000)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Say what the tiers are in `pytest --markers`; draw more examples where long tests are asked for."""
-    assert "numpy" not in sys.modules  # it reads this once: threads of several workers wait for each other, and spin
+    # numpy reads this once; with more, threads of several workers wait for each other, and spin.
+    assert "numpy" not in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1"
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings.load_profile("long" if config.getoption("markexpr") == "long" else "default tiers")
     for name, what in TIERS.items():
