@@ -19,6 +19,7 @@ Spec = dict[str, Any]
 @pytest.mark.root
 def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claiming, "BACKING_MIB", 128)
+    monkeypatch.setattr(claiming, "SAMPLE_S", 0.2)
     local_target |= {"amount_mib": None, "scale": {"tasks": 2}}
     claim.create(local_target, {}, False)
     ours = claim.claim(local_target, {}, False)["claim"]

@@ -22,6 +22,7 @@ from fsage.host.cells import measure, phases
 from fsage.host.cells.phases import Phases
 from fsage.host.states import state
 from fsage.host.system import caches
+from fsage.host.system import commands as of_commands
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.layouts import fiemap
@@ -136,8 +137,9 @@ def stop_at_third(drop_caches):
 
 
 @pytest.mark.root
-def test_a_read_whose_pages_stay_in_the_cache_fails(spec):
+def test_a_read_whose_pages_stay_in_the_cache_fails(spec, monkeypatch):
     """Between write and read somebody locks the file into memory: dropping caches does not drop it."""
+    monkeypatch.setattr(of_commands, "GRACE_S", 0.5)
     spec["allocator_reset"] = "none"
     one = cell(spec, "locked")
     holder = (
