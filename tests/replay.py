@@ -59,8 +59,8 @@ class Replay:
         for rate, of_rate in zip(RATES, self.logs, strict=True):
             groups = [list(each[:count]) for each, count in zip(of_rate, self.taken, strict=True)]
             for state in self.visited:
-                here = self.sentinels[self.sentinels["state"] == self.states[state]]
-                groups[self.largest[state]] += np.log(here[rate]).tolist()
+                of_state = self.sentinels[self.sentinels["state"] == self.states[state]]
+                groups[self.largest[state]] += np.log(of_state[rate]).tolist()
             found.append(Samples.of_groups(groups))
         return found
 

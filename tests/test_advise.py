@@ -133,12 +133,12 @@ def test_the_map_agrees_on_which_layout_a_file_is_like():
     }
     for _ in range(300):
         name, size = draw.choice(list(layouts)), draw.choice([1, 4096]) * draw.randint(1, 500 * 256)
-        for state in (told := striping._of_size(name, layouts, 0.03, size)):
+        for state in (weights := striping._of_size(name, layouts, 0.03, size)):
             cut = [*layouts[name][:-1], layouts[name][-1]._replace(end_bytes=max(size, 320 * MIB))]
-            there, here = shares(layouts[state], 320 * MIB), shares(cut, size)
-            assert here.keys() == there.keys()
-            assert all(abs(here[number] - there[number]) < 0.04 for number in here), (name, size, state)
-        named += bool(told)
+            there, whole = shares(layouts[state], 320 * MIB), shares(cut, size)
+            assert whole.keys() == there.keys()
+            assert all(abs(whole[number] - there[number]) < 0.04 for number in whole), (name, size, state)
+        named += bool(weights)
     assert named > 60
     assert striping._of_size("AB", layouts, 0.03, 120 * MIB) == {}, "between: a third on eight stripes"
     assert striping._of_size("AB half", layouts, 0.03, 640 * MIB) == {"AB": 1.0}, "a quarter on four, as AB"

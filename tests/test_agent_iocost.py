@@ -121,8 +121,8 @@ def controllers() -> tuple[list[str], list[str]]:
     """What belongs to everybody: the v1 hierarchies, and what v2 hands to its groups."""
     root = cgroups.root()
     assert root
-    held = sorted(f"{m.point} {m.super_options}" for m in mounts() if m.type == "cgroup")
-    return held, (root / "cgroup.subtree_control").read_text().split()
+    hierarchies = sorted(f"{m.point} {m.super_options}" for m in mounts() if m.type == "cgroup")
+    return hierarchies, (root / "cgroup.subtree_control").read_text().split()
 
 
 def dying() -> int:

@@ -157,8 +157,8 @@ def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_
     target = claimed(local_target)
     [device], [point] = target.devices, target.mounts
     mounting.unmount(point)
-    held = os.open(device, os.O_RDWR | os.O_EXCL)
-    moment = threading.Timer(0.5, os.close, [held])
+    descriptor = os.open(device, os.O_RDWR | os.O_EXCL)
+    moment = threading.Timer(0.5, os.close, [descriptor])
     moment.start()
     filesystems.mount("ext4", device, point)
     moment.join()

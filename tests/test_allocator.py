@@ -144,8 +144,8 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
     notes = host.plant_free_space(step, target, [], ALONE, lambda: None).notes
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         for optimized in (0, 1):
-            here = phases_of(target, hosts)
-            _, metrics = measured(here, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
+            of_cells = phases_of(target, hosts)
+            _, metrics = measured(of_cells, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
             assert metrics["groups_considered"] == considered(notes["run_group"], bool(optimized))
 
 

@@ -176,7 +176,7 @@ def rate(pieces: float) -> float:
 def test_the_interval_of_draws_holds_what_the_layout_has(new_target, tmp_path_factory):
     place = Path("/dev/shm") / f"fsage-coverage-{os.getpid()}"
     place.mkdir()
-    held: dict[str, dict[str, list[bool]]] = {
+    results: dict[str, dict[str, list[bool]]] = {
         kind: {"pieces": [], "rate": [], "smallest to largest": []} for kind in KINDS
     }
     try:
@@ -191,23 +191,23 @@ def test_the_interval_of_draws_holds_what_the_layout_has(new_target, tmp_path_fa
             found: dict[str, list[int]] = {}
             for kind, text in by_kind.items():
                 found[kind] = found["freesp"] if kind == "freesp -s" else drawn(kind, text, place / "drawn", free)
-                _note(held[kind], true, found[kind])
+                _note(results[kind], true, found[kind])
             print(seed, true, found, flush=True)
     finally:
         for path in place.iterdir():
             path.unlink() if path.is_file() else path.rmdir()
         place.rmdir()
-    for kind, counted in held.items():
+    for kind, counted in results.items():
         print(kind, {name: f"{sum(values)}/{len(values)}" for name, values in counted.items()})
         if kind not in WHOLE:
             least = (LEAST_ALIKE if kind in ALIKE else LEAST) * LAYOUTS
             assert sum(counted["pieces"]) >= least and sum(counted["rate"]) >= least, kind
 
 
-def _note(held: dict[str, list[bool]], true: int, pieces: list[int]) -> None:
-    held["smallest to largest"].append(min(pieces) <= true <= max(pieces))
+def _note(results: dict[str, list[bool]], true: int, pieces: list[int]) -> None:
+    results["smallest to largest"].append(min(pieces) <= true <= max(pieces))
     interval = of_one_more(pieces)
     of_rate = of_one_more([rate(number) for number in pieces])
     # Pieces are whole numbers: half a piece below and above is the same number.
-    held["pieces"].append(bool(interval) and interval[0] - 0.5 <= true <= interval[1] + 0.5)
-    held["rate"].append(bool(of_rate) and of_rate[0] * 0.99 <= rate(true) <= of_rate[1] * 1.01)
+    results["pieces"].append(bool(interval) and interval[0] - 0.5 <= true <= interval[1] + 0.5)
+    results["rate"].append(bool(of_rate) and of_rate[0] * 0.99 <= rate(true) <= of_rate[1] * 1.01)

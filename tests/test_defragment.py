@@ -28,7 +28,7 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
     filesystem, point = mounted
     folder = point / "whole"
     folder.mkdir()
-    held = {path: path.read_bytes() for path in fragmented({folder / f"f{n}": 20 * n for n in (1, 2, 3)})}
+    contents = {path: path.read_bytes() for path in fragmented({folder / f"f{n}": 20 * n for n in (1, 2, 3)})}
     (folder / "also f3").hardlink_to(folder / "f3")
     (folder / "contiguous").write_bytes(os.urandom(MIB))
     (folder / "empty").touch()
@@ -42,7 +42,7 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
     assert all(file["status"] == 0 for file in done["files"])
     assert filesystem == "btrfs" or all("60" in file["said"] for file in done["files"][:1])  # btrfs says nothing
     assert any(part.isdigit() for part in done["version"])
-    assert {path: path.read_bytes() for path in held} == held
+    assert {path: path.read_bytes() for path in contents} == contents
     again = defragmentation.defragment(point, filesystem, 60)
     assert again["files"] == [] and again["moved_bytes"] == 0 and again["before"] == again["after"]
 
@@ -51,18 +51,18 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
 def test_the_time_limit_is_kept_and_what_was_left_is_said(mounted):
     filesystem, point = mounted
     (path,) = fragmented({point / "large": 800})
-    held = path.read_bytes()
+    content = path.read_bytes()
     for limit_s, words in ((0, "not begun, the time was over"), (0.003, "when the time was over")):
         done = defragmentation.defragment([path], filesystem, limit_s)
         assert done["files"][0]["seconds"] < limit_s + 1
         left = done["after"]["extents"] > 1  # what the kernel has begun it may end
         assert left or limit_s
         assert not left or (words in done["left"][0] and str(path) in done["left"][0])
-        assert path.read_bytes() == held
+        assert path.read_bytes() == content
         assert [entry.name for entry in path.parent.iterdir() if "fsr" in entry.name or "defrag" in entry.name] == []
     done = defragmentation.defragment([path], filesystem, 60)
     assert done["after"]["extents"] == 1 or (filesystem == "btrfs" and "status 0" in done["left"][0])
-    assert path.read_bytes() == held
+    assert path.read_bytes() == content
 
 
 @pytest.mark.root

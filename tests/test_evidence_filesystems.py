@@ -96,9 +96,9 @@ def test_a_file_lies_on_the_device_where_it_is_said(tmp_path, filesystem):
         path = made.point / "file"
         path.write_bytes(content)
         os.sync()
-        told = fiemap.extents(path)
-        placed = named(filesystem).on_device(path, told)
-        assert (placed == told) == (filesystem == "ext4")
+        extents = fiemap.extents(path)
+        placed = named(filesystem).on_device(path, extents)
+        assert (placed == extents) == (filesystem == "ext4")
         with open(made.image, "rb") as image:
             found = [os.pread(image.fileno(), piece.length, piece.physical) for piece in placed]
     assert b"".join(found) == content
@@ -281,7 +281,10 @@ def test_where_nothing_is_read_of_the_device_statvfs_tells_how_full_it_is():
     place = Path("/dev/shm")
     if machine.mount_of(place).type != "tmpfs":
         pytest.skip("/dev/shm is no tmpfs here")
-    told, found = os.statvfs(place), inspect(str(place), 10)["stores"][0]
-    assert found["device_bytes"] == told.f_blocks * told.f_frsize and found["source"]["free"] == "statvfs: totals only"
+    counted, found = os.statvfs(place), inspect(str(place), 10)["stores"][0]
+    assert (
+        found["device_bytes"] == counted.f_blocks * counted.f_frsize
+        and found["source"]["free"] == "statvfs: totals only"
+    )
     assert found["used_bytes"] + found["free_bytes"] == found["device_bytes"] and 0 <= found["fullness_percent"] <= 100
     assert found["absent"]["free_extents"].startswith("of tmpfs no free space is read") and not found["bitmap"]

@@ -178,9 +178,9 @@ def test_two_points_are_no_trend():
 
 
 def test_a_factor_whose_interval_holds_1_is_grey():
-    one, other = FIGURES[2].places
+    first, other = FIGURES[2].places
     grey = "#dbdbdb"
-    for places, shown in (((one,), 1), ((other,), 0), ((one, other), 1)):
+    for places, shown in (((first,), 1), ((other,), 0), ((first, other), 1)):
         plane = Plane("P", places, Axis("AA"), Axis("BB"), factor=True)
         assert draw(plane, STAMP).svg.count(f"fill:{grey}") == 2 * shown, "the place, and what the colour means"
 

@@ -54,7 +54,7 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     folder.mkdir()
     fragmented({folder / name: pieces for name, pieces in (("f 0", 48), (ODD_NAME, 49), ("-f 2", 50))})
     (folder / "contiguous \udcff").write_bytes(os.urandom(16 * MIB))  # no UTF-8
-    held = {path: path.read_bytes() for path in folder.iterdir()}
+    contents = {path: path.read_bytes() for path in folder.iterdir()}
     os.sync()
 
     found = json.loads(fsage("fragments", folder, "--json", "--worst", 2)[1])
@@ -73,9 +73,9 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     assert said.splitlines()[-1] == f"{tool} '{folder / 'f 0'}'"
 
     subprocess.run(["bash", "-c", command["command"]], check=True, cwd="/", stdin=subprocess.DEVNULL)
-    extents = {path.name: fragmentation.of_file(fiemap.extents(path)).extents for path in held}
+    extents = {path.name: fragmentation.of_file(fiemap.extents(path)).extents for path in contents}
     assert extents["-f 2"] <= 2 and extents[ODD_NAME] <= 2 and extents["f 0"] >= 48
-    assert {path: path.read_bytes() for path in folder.iterdir()} == held
+    assert {path: path.read_bytes() for path in folder.iterdir()} == contents
     shutil.rmtree(folder)
 
 

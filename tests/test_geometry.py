@@ -100,8 +100,8 @@ def test_an_xfs_is_made_like_another_by_its_mount_and_by_the_text_of_xfs_db(tmp_
             subprocess.run(["umount", tmp_path / "point"], check=True)
 
     original = made_xfs("original", *options.split(), mib=1500)
-    mounted, told = seen(original), Xfs().free_space_unmounted(str(original), ONCE)
-    assert {**told.geometry, "features": mounted.geometry["features"]} == mounted.geometry, "which no text has"
+    mounted, unmounted = seen(original), Xfs().free_space_unmounted(str(original), ONCE)
+    assert {**unmounted.geometry, "features": mounted.geometry["features"]} == mounted.geometry, "which no text has"
     words = XfsGeometry.from_json(mounted.geometry, "geometry").words()
     copy = seen(made_xfs("copy", *words, mib=1900))
     assert (copy.found, copy.geometry) == (mounted.found, mounted.geometry)
@@ -127,8 +127,8 @@ def test_blocks_are_taken_as_the_list_says_and_nothing_else_changes(tmp_path_fac
         ["e2fsck", "-fn", image], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False
     )
     differences = next((line for line in check.stdout.splitlines() if line.startswith("Block bitmap")), "")
-    told = re.findall(r"-(?:\((\d+)--(\d+)\)|(\d+))", differences)
-    ownerless = [(int(start or alone) * 4096, (int(end or alone) + 1) * 4096) for start, end, alone in told]
+    ranges = re.findall(r"-(?:\((\d+)--(\d+)\)|(\d+))", differences)
+    ownerless = [(int(start or alone) * 4096, (int(end or alone) + 1) * 4096) for start, end, alone in ranges]
     assert extents.without(taken, ownerless) == extents.without(ownerless, taken) == [], check.stdout
     faults = [line for line in check.stdout.splitlines() if line and not re.match(r"Pass \d|Block bitmap|Fix\?", line)]
     assert all("WARNING" in line or "files (" in line for line in faults), "and no count and no checksum is wrong"

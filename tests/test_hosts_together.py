@@ -167,11 +167,11 @@ def others_at_work(launcher: int, place: Path, files: int) -> list[int]:
 def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path, monkeypatch):
     spec, _, hosts = several
     monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)  # as in a long phase
-    one, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
-    outcome = sequential.read(one)
+    first, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
+    outcome = sequential.read(first)
     assert (outcome.status, outcome.why) == ("valid", None)
     assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 3 * 8 * MIB
-    for phase in one["phases"]:
+    for phase in first["phases"]:
         assert phase["argv"] == ["fio", "--output-format=json", "--eta=never", "-"]
         assert list(phase["by_host"]) == list(phase["jobs"]) == NAMES
         own = [json.loads(each["stdout"])["jobs"][0] for each in phase["by_host"].values()]
@@ -185,17 +185,17 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
     assert (outcome.status, outcome.why) == ("valid", None)
     assert outcome.metrics["create_files"] == 3 * 20 and outcome.metrics["create_start_spread_ms"] >= 0
     (tmp_path / "raw").write_text("{}")
-    lean = make_record(one, tmp_path / "raw", tmp_path)["phases"][0]["by_host"]["n3"]
+    lean = make_record(first, tmp_path / "raw", tmp_path)["phases"][0]["by_host"]["n3"]
     assert lean["rc"] == 0 and "stdout" not in lean
 
     def told(host: str, **changes: object) -> str:
-        spoiled = copy.deepcopy(one)
+        spoiled = copy.deepcopy(first)
         spoiled["phases"][0]["by_host"][host] |= changes
         judged = sequential.read(spoiled)
         assert judged.status == "failed" and not judged.metrics
         return judged.why
 
-    write = one["phases"][0]
+    write = first["phases"][0]
     assert told("n2", rc=1) == "write: host n2: fio ended with code 1"
     another = write["by_host"]["n3"]["stdout"]
     assert told("n2", stdout=another) == "write: host n2: the output is of another host's job: measured.n3"
@@ -205,11 +205,11 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
     )
     assert "write: host n3: fio's output holds no whole JSON" in told("n3", stdout=another[:500])
     assert "host n3: its clock was set while the phase ran" in told("n3", clock_ahead_s=7.0)
-    one["phases"][0]["by_host"]["n3"]["clock_ahead_s"] = "now"
+    first["phases"][0]["by_host"]["n3"]["clock_ahead_s"] = "now"
     with pytest.raises(Unacceptable, match=r"phases\[0\]\.by_host\.n3\.clock_ahead_s is 'now': a number is wanted"):
-        read_observation(json.dumps(one).encode())
+        read_observation(json.dumps(first).encode())
     del write["by_host"]["n3"]
-    assert sequential.read(one).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
+    assert sequential.read(first).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
 
 
 @pytest.mark.long

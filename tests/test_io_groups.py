@@ -61,14 +61,14 @@ def request(cells: list[dict], *more: dict) -> dict:
     return {"study": "test", "state": "wanted", "steps": steps, "reuse": "nested", "cells": cells}
 
 
-def observed(target: Target, one: dict, *more: dict) -> dict:
-    measure.measure(target.spec, request([one], *more), False)
-    (path,) = (target.home / "outbox").rglob(f"{one['name']}*.json")
+def observed(target: Target, first: dict, *more: dict) -> dict:
+    measure.measure(target.spec, request([first], *more), False)
+    (path,) = (target.home / "outbox").rglob(f"{first['name']}*.json")
     return read_json(path) or {}
 
 
-def outcome(target: Target, one: dict, *more: dict) -> workloads.Outcome:
-    return workloads.load(one["params"]["workload"]).read(observed(target, one, *more))
+def outcome(target: Target, first: dict, *more: dict) -> workloads.Outcome:
+    return workloads.load(first["params"]["workload"]).read(observed(target, first, *more))
 
 
 def queue(target: Target) -> str:
@@ -116,9 +116,9 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
 def test_a_device_that_gives_less_than_its_model_fails_the_cell(target: Target, monkeypatch) -> None:
     """So it is too when somebody else uses the disk below."""
     monkeypatch.setattr(io_groups, "SPANS", 2)
-    one = cell(target, "P3", "iocost", seconds=0.5)
-    one["phases"][0]["io_groups"]["cost"] = {"bytes_per_s": 10**12, "sequential_iops": 10**9, "random_iops": 10**9}
-    found = outcome(target, one)
+    measured = cell(target, "P3", "iocost", seconds=0.5)
+    measured["phases"][0]["io_groups"]["cost"] = {"bytes_per_s": 10**12, "sequential_iops": 10**9, "random_iops": 10**9}
+    found = outcome(target, measured)
     assert found.status == "failed" and "in 2 spans the groups used less of the device" in str(found.why)
     assert queue(target) == "none" and not in_groups(target)
 
@@ -146,9 +146,9 @@ def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
 
 @pytest.mark.long
 def test_a_query_that_ends_fails_the_cell(target: Target) -> None:
-    one = cell(target, "P1", "none", workload="sqlite")
-    one["phases"][0]["io_groups"]["groups"][0]["query"]["path"] += ".gone"
-    found = outcome(target, one)
+    measured = cell(target, "P1", "none", workload="sqlite")
+    measured["phases"][0]["io_groups"]["groups"][0]["query"]["path"] += ".gone"
+    found = outcome(target, measured)
     assert found.status == "failed" and "the query ended with code 1: " in str(found.why) and not in_groups(target)
 
 

@@ -188,8 +188,8 @@ def tree_of(place: Path, files: list[str]) -> list[str]:
         (place / "file").write_text(f"{number} {content}")
         subprocess.run([*git, "add", "."], check=True)
         subprocess.run([*git, "commit", "-q", "-m", f"commit {number}"], check=True)
-    told = subprocess.run([*git, "rev-list", "--reverse", "HEAD"], capture_output=True, text=True, check=True)
-    return told.stdout.split()
+    listed = subprocess.run([*git, "rev-list", "--reverse", "HEAD"], capture_output=True, text=True, check=True)
+    return listed.stdout.split()
 
 
 @pytest.mark.parametrize("changed", range(1, 9))

@@ -58,12 +58,12 @@ def test_pairs_of_the_same_draws_hold_their_ratio(row):
     trials, hits, rng = 4000, 0, np.random.default_rng(3)
     for _ in range(trials):
         shared = 0.04 * rng.standard_normal((5, 1))
-        here, reference = (
+        values, reference = (
             Units("layout", dict(enumerate((rate * np.exp(shared + 0.03 * rng.standard_normal((5, 1)))).ravel())))
             for rate in (0.8, 0.9)
         )
-        held = factor(here, reference).interval
-        hits += held.low <= 0.8 / 0.9 <= held.high
+        interval = factor(values, reference).interval
+        hits += interval.low <= 0.8 / 0.9 <= interval.high
     row("ratio of pairs by seed", "5 layouts", "93.8%", hits, trials)
     assert holds(hits, trials, 0.9375)
 
@@ -101,8 +101,8 @@ def test_five_counted_layouts_hold_the_median_of_all_that_were_counted(row, coun
     trials, hits, rng = 40, 0, np.random.default_rng(6)
     for seconds in counted:
         for _ in range(trials):
-            held = median_interval(rng.choice(seconds, 5).tolist())
-            hits += held.low <= np.median(seconds) <= held.high
+            interval = median_interval(rng.choice(seconds, 5).tolist())
+            hits += interval.low <= np.median(seconds) <= interval.high
     row("median of counted layouts", "5 of 30, 56 states", "at least 93.8%", hits, trials * len(counted))
     assert hits >= 0.9375 * trials * len(counted) or holds(hits, trials * len(counted), 0.9375)
 

@@ -132,12 +132,12 @@ def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
     slow = site(bandwidth_mib_s=4)
     few = limits.kept_to(slow, phase(*argv[:-3], "--bs=4M", "--size=8M"), clients=1)
     began = time.monotonic()
-    told = run(few["argv"]).stdout
+    stdout = run(few["argv"]).stdout
     took_s = time.monotonic() - began
-    rest_s = limits.rest_s(slow, told, took_s, clients=1)
+    rest_s = limits.rest_s(slow, stdout, took_s, clients=1)
     assert rest_s > 0.1 and took_s + rest_s == pytest.approx(2, abs=0.01), "8 MiB at 4 MiB/s, the last one after 1 s"
-    assert limits.rest_s(site(operations_s=1), told, took_s, clients=2) == pytest.approx(4 - took_s, abs=0.01)
-    assert limits.rest_s(site(), told, 0, 1) == limits.rest_s(most, "no JSON", 0, 1) == 0
+    assert limits.rest_s(site(operations_s=1), stdout, took_s, clients=2) == pytest.approx(4 - took_s, abs=0.01)
+    assert limits.rest_s(site(), stdout, 0, 1) == limits.rest_s(most, "no JSON", 0, 1) == 0
     by_host = limits.kept_to(most, phase("fio", "-", jobs={"a": "[w]\nnumjobs=2\nbs=262144\n"}), clients=2)
     assert by_host["jobs"] == {"a": "[w]\nnumjobs=2\nbs=262144\nrate=2048k\n"}
     for tool in ("ior", "mdtest", "python3"):

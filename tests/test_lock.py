@@ -49,15 +49,15 @@ BUILD, RUN_TIME, DEVELOPMENT = ({entry.name for entry in entries_of(lock)} for l
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_requirement_is_locked_to_a_version_it_allows(python: str) -> None:
-    here = {"python_version": python, "python_full_version": f"{python}.9"}
+    environment = {"python_version": python, "python_full_version": f"{python}.9"}
     locked = {
         entry.name: entry.version
         for entry in entries_of(LOCK)
-        if not entry.marker or Marker(entry.marker).evaluate(here)
+        if not entry.marker or Marker(entry.marker).evaluate(environment)
     }
     for text in [*NEEDED, *GROUPS["dev"], *GROUPS["build"]]:
         wanted = Requirement(text)
-        if not wanted.marker or wanted.marker.evaluate(here):
+        if not wanted.marker or wanted.marker.evaluate(environment):
             assert Version(locked[wanted.name]) in wanted.specifier, text
 
 

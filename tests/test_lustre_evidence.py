@@ -100,8 +100,12 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
     site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
     site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"c1": here}}, "servers": {"hosts": {"mds1": here}}}
+    this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    groups = {
+        "launcher": {"hosts": {}},
+        "clients": {"hosts": {"c1": this_host}},
+        "servers": {"hosts": {"mds1": this_host}},
+    }
     inventory = tmp_path / "inventory"
     (inventory / "group_vars" / "all").mkdir(parents=True)
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))

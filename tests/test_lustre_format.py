@@ -113,9 +113,9 @@ def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, 
 def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: Site, tmp_path: Path) -> None:
     """One bad device of one server, and no server is touched."""
     site.answer("tunefs.lustre --dryrun /dev/vdx", "checking for existing Lustre data: not found\n", rc=1)
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     hosts = {
-        name: {**here, "format_osts_devices": request(tmp_path, device=device)["osts"]}
+        name: {**this_host, "format_osts_devices": request(tmp_path, device=device)["osts"]}
         for name, device in (("oss1", "/dev/vdc"), ("oss2", "/dev/vdx"))
     }
     inventory = tmp_path / "inventory"

@@ -125,10 +125,10 @@ def test_the_old_value_is_noted_before_it_is_set(knobs: Knobs, monkeypatch: pyte
 
 
 def test_what_a_living_run_or_somebody_by_hand_has_set_stays(knobs: Knobs, tmp_path: Path) -> None:
-    here = run_of(os.getpid(), lease.start_of(os.getpid()))
-    elsewhere = {**here, "run": "r_there", "machine": "another", "host": "launcher"}
+    this_run = run_of(os.getpid(), lease.start_of(os.getpid()))
+    elsewhere = {**this_run, "run": "r_there", "machine": "another", "host": "launcher"}
     home = tmp_path / "home/there"
-    lctl.tune("lustre", holder("a", here), rpcs(16))
+    lctl.tune("lustre", holder("a", this_run), rpcs(16))
     lctl.tune("lustre", holder("b"), {f"{OST0}.max_dirty_mb": "64"})
     lctl.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
     tune.settle({})

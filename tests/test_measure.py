@@ -141,7 +141,7 @@ def test_a_read_whose_pages_stay_in_the_cache_fails(spec, monkeypatch):
     """Between write and read somebody locks the file into memory: dropping caches does not drop it."""
     monkeypatch.setattr(of_commands, "GRACE_S", 0.5)
     spec["allocator_reset"] = "none"
-    one = cell(spec, "locked")
+    locked = cell(spec, "locked")
     holder = (
         "import ctypes,mmap,os,sys; os.fork() and sys.exit(); os.setsid();"
         "f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),1<<20); m[:];"
@@ -155,10 +155,10 @@ def test_a_read_whose_pages_stay_in_the_cache_fails(spec, monkeypatch):
     await_it = f"for look in $(seq 200); do [ ! -s {pid} ] && sleep 0.05; done; true"
     script = f'python3 -c "{holder}" {mount}/measured/measured.0.0 {pid}; {await_it}'
     lock = {"name": "lock", "argv": ["sh", "-c", script], "reads": False}
-    one["phases"].insert(1, lock)
-    one["phases"].append({"name": "after", "argv": ["true"], "reads": False})
+    locked["phases"].insert(1, lock)
+    locked["phases"].append({"name": "after", "argv": ["true"], "reads": False})
     try:
-        measure.measure(spec, asked([one]), False)
+        measure.measure(spec, asked([locked]), False)
     finally:
         with contextlib.suppress(ProcessLookupError):  # fsage ended it, and somebody waited for it
             os.kill(int(pid.read_text()), 9)
@@ -194,8 +194,8 @@ def test_a_directory_in_which_its_owner_may_not_write_costs_no_cell(mode: int, d
 
 @pytest.mark.root
 def test_what_cannot_run_is_recorded_as_unsupported(spec):
-    one = {**cell(spec, "cfq"), "unsupported": "this kernel has no scheduler cfq"}
-    assert measure.measure(spec, asked([one]), False)["measured"] == 1
+    unsupported = {**cell(spec, "cfq"), "unsupported": "this kernel has no scheduler cfq"}
+    assert measure.measure(spec, asked([unsupported]), False)["measured"] == 1
     assert (observed(spec, "cfq")[0]["status"], observed(spec, "cfq")[0]["why"]) == (
         "unsupported",
         "this kernel has no scheduler cfq",
@@ -434,9 +434,12 @@ def test_a_command_that_works_long_renews_the_lease(tmp_path, monkeypatch):
 def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_path):
     claimed = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
     params = {"workload": "device_range", "position": 0.5, "iteration": 1}
-    one = {"name": "reference_before", "kind": "reference", "order": 1, "attempt": 1, "params": params}
+    reference = {"name": "reference_before", "kind": "reference", "order": 1, "attempt": 1, "params": params}
     traced = {**cell(spec, "traced_1"), "kind": "traced", "trace": True}
-    cells = [{**one, "phases": device_range.commands(device_range.Params.model_validate(params), claimed)}, traced]
+    cells = [
+        {**reference, "phases": device_range.commands(device_range.Params.model_validate(params), claimed)},
+        traced,
+    ]
     assert measure.measure(spec, asked(cells), False)["measured"] == 2
     records = {}
     for name in ("reference_before", "traced_1"):

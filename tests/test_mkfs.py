@@ -110,5 +110,5 @@ def test_a_directory_is_not_made_by_fsage(directory_target):
 def block_bytes(spec) -> int:
     """Of the file system that a target has."""
     [device] = open_target(spec).devices
-    told = subprocess.run(["dumpe2fs", "-h", device], capture_output=True, text=True, check=True).stdout
-    return int(told.partition("Block size:")[2].split()[0])
+    stdout = subprocess.run(["dumpe2fs", "-h", device], capture_output=True, text=True, check=True).stdout
+    return int(stdout.partition("Block size:")[2].split()[0])

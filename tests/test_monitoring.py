@@ -154,8 +154,8 @@ def test_dashboard_and_alerts_name_only_what_is_printed() -> None:
     asked += [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
     named = {name for text in asked for name in NAMES.findall(text)}
     assert named and named <= printed
-    told = set(NAMES.findall((MONITORING / "README.md").read_text()))
-    assert {re.sub("_(bucket|sum|count)$", "", name) for name in printed} == told
+    documented = set(NAMES.findall((MONITORING / "README.md").read_text()))
+    assert {re.sub("_(bucket|sum|count)$", "", name) for name in printed} == documented
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = {(x, y) for each in panels for g in [each["gridPos"]] for x in range(g["x"], g["x"] + g["w"])
               for y in range(g["y"], g["y"] + g["h"])}  # fmt: skip

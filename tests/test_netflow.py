@@ -169,9 +169,9 @@ def on_hosts(task: dict, hosts: int) -> dict:
     argv, results = command(task), []
     with ExitStack() as ends, selectors.DefaultSelector() as heard:
         for number in range(hosts):
-            one = ends.enter_context(subprocess.Popen(argv, env=ENVIRONMENT, bufsize=1, **pipes))
-            one.stdin.write(f";\n{number}\n")
-            heard.register(one.stdout, selectors.EVENT_READ, one)
+            process = ends.enter_context(subprocess.Popen(argv, env=ENVIRONMENT, bufsize=1, **pipes))
+            process.stdin.write(f";\n{number}\n")
+            heard.register(process.stdout, selectors.EVENT_READ, process)
         while len(results) < hosts:
             for key, _ in heard.select():
                 if (line := key.fileobj.readline()) == "next\n":

@@ -134,13 +134,13 @@ def test_a_value_that_has_no_spelling_cannot_be_made():
 
 @st.composite
 def structures(draw):
-    generations, held = [], 0
+    generations, left = [], 0
     for _ in range(draw(st.integers(1, 5))):
-        room = min(99, (10_000 - held) // 100)
+        room = min(99, (10_000 - left) // 100)
         if room < 1:
             break
         generation = Generation(draw(st.integers(1, room)), draw(st.integers(0, 99)))
-        held += generation.capacity_percent * (100 - generation.fragmentation_percent)
+        left += generation.capacity_percent * (100 - generation.fragmentation_percent)
         generations.append(generation)
     count = draw(st.integers(1, 4)) if len(generations) == 1 else draw(st.sampled_from([1, len(generations)]))
     sizes = draw(st.lists(st.integers(1, LARGEST_BYTES), min_size=count, max_size=count))

@@ -387,14 +387,14 @@ def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
 
 def test_an_observation_comes_home_once_and_never_over_another(plan):
     state = "30.00@8M"
-    one = observation(plan, state, 0)
-    assert record.unpack(bundle(plan, one), plan.results.root, "here") == (1, [])
-    assert record.unpack(bundle(plan, one), plan.results.root, "here") == (0, [])
+    first = observation(plan, state, 0)
+    assert record.unpack(bundle(plan, first), plan.results.root, "here") == (1, [])
+    assert record.unpack(bundle(plan, first), plan.results.root, "here") == (0, [])
     other = observation(plan, state, 0, id="another")  # requested again
     assert record.unpack(bundle(plan, other), plan.results.root, "here") == (1, [])
     assert [path.name for path in sorted((plan.results.root / "raw").rglob("*.json"))] == [
-        f"{one['cell']}.1.json",
-        f"{one['cell']}.2.json",
+        f"{first['cell']}.1.json",
+        f"{first['cell']}.2.json",
     ]
 
 
@@ -481,7 +481,7 @@ def test_what_is_left_is_right_within_a_factor_of_two(
     plan = edited(plan, changed(states={"capacity": [30, 40, 50, 60]}))
     plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
     (tmp_path / "home/here").mkdir(parents=True)
-    now, told = [0.0], list[tuple[int, float, float]]()
+    now, shown = [0.0], list[tuple[int, float, float]]()
     whole_s = 16 * slower * 3.5 + 4 * (populating + fragmenting) * STATE_S
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     written = 0
@@ -499,10 +499,12 @@ def test_what_is_left_is_right_within_a_factor_of_two(
             if seldom and cell is not cells[-1]:
                 continue
             left = re.search(r"about (\d+) (s|min) left", line().left)
-            told.append((written, whole_s - now[0], int(left[1]) * {"s": 1, "min": 60}[left[2]] if left else 0.0))
+            shown.append((written, whole_s - now[0], int(left[1]) * {"s": 1, "min": 60}[left[2]] if left else 0.0))
         plan = again(plan)
-    wrong = [entry for entry in told if entry[0] > 6 and entry[1] > 10 and not entry[1] / 2 <= entry[2] <= 2 * entry[1]]
-    assert len(told) == (8 if seldom else 16) and wrong == [], "from the second population on"
+    wrong = [
+        entry for entry in shown if entry[0] > 6 and entry[1] > 10 and not entry[1] / 2 <= entry[2] <= 2 * entry[1]
+    ]
+    assert len(shown) == (8 if seldom else 16) and wrong == [], "from the second population on"
 
 
 def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan: Plan) -> None:

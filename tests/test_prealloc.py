@@ -340,10 +340,10 @@ def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path: Path, 
     spec = lustre_target(tmp_path, site)
     server = Server(site, tmp_path, spec)
     claim.claim(spec, {}, False)
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     groups = {
-        "clients": {"hosts": {"c1": here}},
-        "servers": {"hosts": {"oss1": {**here, "tune_prealloc_proc": str(server.proc)}}},
+        "clients": {"hosts": {"c1": this_host}},
+        "servers": {"hosts": {"oss1": {**this_host, "tune_prealloc_proc": str(server.proc)}}},
     }
     inventory = tmp_path / "inventory"
     (inventory / "group_vars" / "all").mkdir(parents=True)

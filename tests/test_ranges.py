@@ -24,15 +24,15 @@ PIECE = 1 << 12
 INCOMPAT, CRC, EXCHANGE_RANGE = 216, 224, 1 << 6
 
 
-def extents_in(path: Path, one: defragmentation.Range) -> int:
-    return defragmentation._within(fiemap.extents(path), one).extents
+def extents_in(path: Path, interval: defragmentation.Range) -> int:
+    return defragmentation._within(fiemap.extents(path), interval).extents
 
 
 @pytest.mark.parametrize("filesystem", ["ext4", "btrfs"])
 def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
     with small(filesystem, tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 2048}, PIECE)
-        held, size = checksum(path), path.stat().st_size
+        content, size = checksum(path), path.stat().st_size
         hot = defragmentation.hot(size, MIB, 4 * MIB)
         assert hot == [(0, MIB), (4 * MIB, 5 * MIB)]
         before = extents_in(path, (5 * MIB, size))
@@ -43,7 +43,7 @@ def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
         assert [extents_in(path, each) for each in hot] == [1, 1] and extents_in(path, (5 * MIB, size)) == before > 600
         mounting.unmount(made.point)  # what is compared has reached the device
         made.mount()
-        assert checksum(path) == held
+        assert checksum(path) == content
         again = defragmentation.defragment_ranges(path, filesystem, hot, 60)
         assert again["ranges_moved"] == again["moved_bytes"] == 0, "they are in one piece already"
         late = defragmentation.defragment_ranges(path, filesystem, [(0, size)], -1.0)
@@ -54,10 +54,10 @@ def test_only_what_is_hot_and_in_pieces_is_moved(filesystem, tmp_path):
 def test_without_the_call_nothing_is_moved_and_the_reason_said(tmp_path):
     with small("xfs", tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 512}, PIECE)
-        held, before = checksum(path), fiemap.extents(path)
+        content, before = checksum(path), fiemap.extents(path)
         with pytest.raises(Refusal, match=r"XFS_IOC_EXCHANGE_RANGE is not to be had .*exchange-range .*exchange=1"):
             defragmentation.defragment_ranges(path, "xfs", [(0, MIB)], 60)
-        assert checksum(path) == held and fiemap.extents(path) == before
+        assert checksum(path) == content and fiemap.extents(path) == before
         with pytest.raises(Refusal, match="tmpfs has no call that moves a range of a file; btrfs, ext4, xfs have"):
             defragmentation.defragment_ranges(path, "tmpfs", [(0, MIB)], 60)
 
@@ -66,7 +66,7 @@ def test_without_the_call_nothing_is_moved_and_the_reason_said(tmp_path):
 def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
     with small("xfs", tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 2048}, PIECE)
-        held, before = checksum(path), extents_in(path, (0, 8 * MIB))
+        content, before = checksum(path), extents_in(path, (0, 8 * MIB))
         mounting.unmount(made.point)
         exchange_range(made.image, True)  # mkfs.xfs of Debian 12 cannot
         try:
@@ -81,7 +81,7 @@ def test_xfs_exchanges_the_extents_of_ranges_where_it_can(tmp_path):
         mounting.unmount(made.point)
         exchange_range(made.image, False)  # and its xfs_repair knows nothing of it
         made.mount()
-        assert checksum(path) == held
+        assert checksum(path) == content
 
 
 def exchange_range(image: Path, on: bool) -> None:
@@ -108,7 +108,7 @@ def crc32c(data: bytes) -> int:
 def test_killed_at_any_moment_the_file_holds_what_it_held(tmp_path):
     with small("ext4", tmp_path / "mnt") as made:
         (path,) = fragmented({made.point / "file": 4096}, PIECE)
-        held, size = checksum(path), path.stat().st_size
+        content, size = checksum(path), path.stat().st_size
         before = fragmentation.of_file(fiemap.extents(path)).extents
         free = free_bytes(made.point)
         begun = 0
@@ -125,7 +125,7 @@ def test_killed_at_any_moment_the_file_holds_what_it_held(tmp_path):
             mounting.unmount(made.point)
             made.check()
             made.mount()
-            assert checksum(path) == held
+            assert checksum(path) == content
         assert begun == 2 and fragmentation.of_file(fiemap.extents(path)).extents < before
         assert abs(free_bytes(made.point) - free) < MIB, "the donors went with who made them"
 

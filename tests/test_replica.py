@@ -118,9 +118,9 @@ def test_the_free_space_of_an_aged_file_system_is_copied_block_by_block(aged, lo
     assert 0.98 < noted["found"]["free_extents"] / len(aged.places) < 1.02
     mount = open_target(spec).mounts[0]
     found = read_free(str(mount))
-    here, there = list(found.pairs()), list(aged.pairs())
-    both = extents.size(extents.common(here, there))
-    assert both > 0.998 * max(extents.size(here), extents.size(there)), "as read from outside, tokens and all"
+    ours, there = list(found.pairs()), list(aged.pairs())
+    both = extents.size(extents.common(ours, there))
+    assert both > 0.998 * max(extents.size(ours), extents.size(there)), "as read from outside, tokens and all"
 
     whole, inputs = step_of(aged.head, list(aged.pairs()), joined=True)
     joined = bring(spec, whole, inputs=inputs)["notes"]["replica"]
@@ -190,13 +190,13 @@ def test_the_list_of_free_extents_reads_back_and_no_part_of_it_passes_for_the_wh
 
 @given(runs, runs)
 def test_extents_are_sets_of_blocks(some, others):
-    here, there = laid(some), laid(others)
-    assert blocks(extents.common(here, there)) == blocks(here) & blocks(there)
-    assert blocks(extents.without(here, there)) == blocks(here) - blocks(there)
-    total = extents.size(here) // 2 // 4096 * 4096
-    run = extents.joined(here, total, extents.centre(here))
-    assert extents.size(run) == total and blocks(run) <= blocks(here)
-    order = sorted(blocks(here))
+    ours, there = laid(some), laid(others)
+    assert blocks(extents.common(ours, there)) == blocks(ours) & blocks(there)
+    assert blocks(extents.without(ours, there)) == blocks(ours) - blocks(there)
+    total = extents.size(ours) // 2 // 4096 * 4096
+    run = extents.joined(ours, total, extents.centre(ours))
+    assert extents.size(run) == total and blocks(run) <= blocks(ours)
+    order = sorted(blocks(ours))
     assert not run or sorted(blocks(run)) == order[order.index(run[0][0] // 4096) :][: len(blocks(run))]
 
 
@@ -450,6 +450,6 @@ def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):
     ranked = page[page.index("What the age of each costs") :]
     rows = re.findall(r"<tr><t[hd]>(example|other)</t[hd]><td>([\d.]+)%</td><td>(\d+)</td>", ranked)
     assert [row[0] for row in rows] == ["other", "example"], ranked[:1500]
-    told = re.findall(r"with the free space of (example|other), (\d+)% full", page)
+    named = re.findall(r"with the free space of (example|other), (\d+)% full", page)
     full = {row[0]: round(float(row[1])) for row in rows}
-    assert told and {name: int(percent) for name, percent in told}.items() <= full.items()
+    assert named and {name: int(percent) for name, percent in named}.items() <= full.items()

@@ -91,9 +91,9 @@ def test_a_row_holds_nominal_and_achieved(quickstart, tmp_path):
 
 def test_several_generations_add_up(quickstart, tmp_path):
     record = make_records(quickstart)[0]
-    one = {"capacity_percent_achieved": 60.0, "files": 60, "deleted_files": 30, "deleted_share_bytes": 0.5}
+    first = {"capacity_percent_achieved": 60.0, "files": 60, "deleted_files": 30, "deleted_share_bytes": 0.5}
     two = {"capacity_percent_achieved": 20.0, "files": 40, "deleted_files": 0, "deleted_share_bytes": 0.0}
-    record["layout"]["generations"] = [one, two]
+    record["layout"]["generations"] = [first, two]
     row = dataset.load(store([record], tmp_path)).iloc[0]
     assert row.capacity_percent_achieved == 80
     assert row.deleted_share_files == pytest.approx(0.3)

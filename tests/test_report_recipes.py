@@ -267,10 +267,10 @@ def shared(
     return Shared(workload, "bfq", f"4K.{stage}", "4 KiB", stage, pattern, bw_mib_s, {}, {}, [], [], "", [])
 
 
-def among(one: Shared, *others: Shared) -> Shared:
+def among(first: Shared, *others: Shared) -> Shared:
     """The first one, with the others measured beside it."""
-    one.beside[:] = [one, *others]
-    return one
+    first.beside[:] = [first, *others]
+    return first
 
 
 @pytest.mark.parametrize(
@@ -290,10 +290,10 @@ def among(one: Shared, *others: Shared) -> Shared:
     ],
 )
 def test_the_victim_is_furthest_below_its_rate_alone_times_its_weights_share(pattern, group1, group2, lost):
-    one = shared(pattern, group1, group2)
+    first = shared(pattern, group1, group2)
     alone = [shared("P1", None, 100), shared("P6", 40, None)]
-    assert victim(among(one, *alone)) == Verdict(lost)
-    assert victim(among(one)) == Verdict(why="a group was not measured alone")
+    assert victim(among(first, *alone)) == Verdict(lost)
+    assert victim(among(first)) == Verdict(why="a group was not measured alone")
 
 
 @pytest.mark.parametrize(
@@ -305,24 +305,24 @@ def test_the_victim_is_furthest_below_its_rate_alone_times_its_weights_share(pat
     ],
 )
 def test_that_nobody_loses_is_said_only_where_it_is_shown(group2, said):
-    one = shared("P2", 350, 350)
-    one.bw_mib_s["2"][:] = group2
-    assert victim(among(one, shared("P1", None, 700))) == Verdict(why=said)
+    both = shared("P2", 350, 350)
+    both.bw_mib_s["2"][:] = group2
+    assert victim(among(both, shared("P1", None, 700))) == Verdict(why=said)
 
 
 def test_a_whole_file_alone_is_measured_once_for_both_stages():
-    one = shared("P4", 50, 25, AFTER)
-    among(one, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER))
-    assert victim(one) == Verdict("2")
-    assert one.against_fair("1").value == pytest.approx(1, rel=0.03)
+    after = shared("P4", 50, 25, AFTER)
+    among(after, shared("P1", None, 100), shared("P6", 40, None), shared("P6", 100, None, AFTER))
+    assert victim(after) == Verdict("2")
+    assert after.against_fair("1").value == pytest.approx(1, rel=0.03)
 
 
 def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
-    one = shared("P2", 50, 10, workload=SQLITE)
+    both = shared("P2", 50, 10, workload=SQLITE)
     query = shared("P1", None, 20, workload=SQLITE)
     pieces, whole = (shared("P6", rate, None, stage, SQLITE) for rate, stage in ((40, BEFORE), (80, AFTER)))
-    assert among(one, query, pieces).against_fair("1") is None
-    found = [among(one, query, pieces, whole).against_fair(group) for group in ("1", "2")]
+    assert among(both, query, pieces).against_fair("1") is None
+    found = [among(both, query, pieces, whole).against_fair(group) for group in ("1", "2")]
     assert [round(each.value, 2) for each in found] == [1.25, 1.0]
 
 

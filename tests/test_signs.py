@@ -66,18 +66,18 @@ def test_an_error_of_the_device_below_is_told_of_a_cell_whose_command_hid_it(on_
     state.begin("populate", spec, request, False)
     state.work(spec, request, STEPS[0])
     state.end(spec, request, STEPS[0])
-    one = cell(spec, "hidden")
+    of_cell = cell(spec, "hidden")
     hidden, eater = target.mounts[0] / "measured/hidden", tmp_path / "outer/eater"
     fault = f"dd if=/dev/zero of={eater} bs=1M; dd if=/dev/zero of={hidden} bs=1M count=32 oflag=direct; rm {eater}"
-    one["phases"].append({"name": "fault", "argv": ["sh", "-c", fault]})
-    measure.measure(spec, asked([one]) | {"steps": STEPS}, False)
+    of_cell["phases"].append({"name": "fault", "argv": ["sh", "-c", fault]})
+    measure.measure(spec, asked([of_cell]) | {"steps": STEPS}, False)
     seen, raw = observed(spec, "hidden")
     (tmp_path / "raw.json").write_bytes(raw.read_bytes())
     record = make_record(seen, tmp_path / "raw.json", tmp_path)
     assert record["status"] == "valid", record["why"]
-    (told,) = record["warnings"]
+    (warning,) = record["warnings"]
     (device,) = target.devices
-    assert told.startswith("fault: ") and f"error, dev {Path(device).name}, sector" in told
+    assert warning.startswith("fault: ") and f"error, dev {Path(device).name}, sector" in warning
     assert "signs" not in record["phases"][0], "looks are kept in the raw observation"
     assert seen["phases"][0]["signs"]["after"].keys() == {seen["host"]}
 
@@ -105,13 +105,13 @@ def test_an_error_of_the_device_below_is_told_of_a_cell_whose_command_hid_it(on_
 )
 def test_faults_of_real_servers_are_judged(what: str, failed: str | None, warnings: list[str]) -> None:
     taken = typed.read(signs.Looks, json.loads((DATA / "looks.json").read_text())[what])
-    told = signs.judge([{"name": "read", "signs": taken}])
+    judged = signs.judge([{"name": "read", "signs": taken}])
     (host,) = taken["after"]
-    assert (told.failed or "").startswith(f"read: {host}: {failed}" if failed else "") and bool(failed) == bool(
-        told.failed
+    assert (judged.failed or "").startswith(f"read: {host}: {failed}" if failed else "") and bool(failed) == bool(
+        judged.failed
     )
     assert [
-        words.startswith(f"read: {host}: {begin}") for words, begin in zip(told.warnings, warnings, strict=True)
+        words.startswith(f"read: {host}: {begin}") for words, begin in zip(judged.warnings, warnings, strict=True)
     ] == [True for _ in warnings]
 
 
@@ -122,8 +122,10 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
         del look["connections"]
     assert "evicted by lustre-OST0000, " in str(signs.judge([{"name": "read", "signs": taken}]).failed)
     others = {**taken, "unused": [f"lustre-OST000{number}" for number in range(6)]}
-    told = signs.judge([{"name": "read", "signs": others}])
-    assert told.failed is None and "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0002 and" in told.warnings[0]
+    judged = signs.judge([{"name": "read", "signs": others}])
+    assert (
+        judged.failed is None and "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0002 and" in judged.warnings[0]
+    )
     some = signs.judge([{"name": "read", "signs": {**taken, "unused": ["lustre-OST0002"]}}])
     assert "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0003" in str(some.failed)
     assert "evicted by lustre-OST0002, on which no file of the target lies" in some.warnings[0]
@@ -133,8 +135,8 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
     assert signs.judge([{"name": "read", "signs": {"before": {"h": idle}, "after": {"h": used}}}]) == (None, [])
     waited = {**again, "waits": [9, 61_000_000, 62_000_000, 3_721_000_000_000_000]}
     used["connections"] = {"a-OST0000-osc-ff": waited}
-    told = signs.judge([{"name": "read", "signs": {"before": {"h": idle}, "after": {"h": used}}}])
-    assert told == (None, ["read: h: a request to a-OST0000 waited at least 61 s"])
+    judged = signs.judge([{"name": "read", "signs": {"before": {"h": idle}, "after": {"h": used}}}])
+    assert judged == (None, ["read: h: a request to a-OST0000 waited at least 61 s"])
 
 
 def test_errors_of_another_loop_device_or_after_a_shutdown_on_request_are_no_trouble() -> None:
@@ -188,8 +190,8 @@ def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_pa
 
 def test_an_ost_that_is_gone_when_the_cell_ends_is_named() -> None:
     both, left = {"lustre-OST0000": {}, "lustre-OST0001": {}}, {"lustre-OST0001": {}}
-    (told,) = signs.lost_osts({"before": both, "after": left})
-    assert told.startswith("lustre-OST0000 was lost during the cell")
+    (lost,) = signs.lost_osts({"before": both, "after": left})
+    assert lost.startswith("lustre-OST0000 was lost during the cell")
     assert signs.lost_osts({"before": both, "after": both}) == signs.lost_osts({"before": both, "after": None}) == []
 
 
@@ -258,5 +260,5 @@ def test_a_disk_that_is_frozen_amid_a_phase_is_on_record(local_target: dict, mon
         for timer in frozen:
             timer.cancel()
     seen, _ = observed(spec, "frozen")
-    (told,) = [words for words in signs.judge(seen["phases"]).warnings if "ended none" in words]
-    assert re.fullmatch(r"read: .+: loop\d+ ended none of its requests for [678] s", told)
+    (warning,) = [words for words in signs.judge(seen["phases"]).warnings if "ended none" in words]
+    assert re.fullmatch(r"read: .+: loop\d+ ended none of its requests for [678] s", warning)

@@ -185,11 +185,11 @@ def test_real_hosts_are_asked_and_one_that_does_not_answer_is_told_apart(tmp_pat
     (inventory / "group_vars/all").mkdir(parents=True)
     spec = {"name": "mine", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
     (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     gone = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-    shut = {**here, "ansible_become_exe": "/no/sudo", "ansible_become_user": "daemon"}
+    shut = {**this_host, "ansible_become_exe": "/no/sudo", "ansible_become_user": "daemon"}
     servers = {"hosts": {"gone": gone, "shut": shut}}
-    groups = {"clients": {"hosts": {"me": here}}, "servers": servers, "launcher": {"hosts": {}}}
+    groups = {"clients": {"hosts": {"me": this_host}}, "servers": servers, "launcher": {"hosts": {}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
     site = inspect(inventory, tuned=True)
     me, (lost, closed) = site.in_group("clients")[0], site.in_group("servers")

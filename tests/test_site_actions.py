@@ -115,8 +115,8 @@ def test_what_a_run_does_is_on_the_page(
         wish = asked([]) | {"steps": []}
         state.scrub(spec, wish, False)
         phases = sequential.commands(sequential.Params.model_validate(params), claimed)
-        one = {"kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
-        measured = measure.measure(spec, {**wish, "cells": [{**one, "name": name} for name in ("a", "b")]}, False)
+        cell = {"kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
+        measured = measure.measure(spec, {**wish, "cells": [{**cell, "name": name} for name in ("a", "b")]}, False)
         claim.release(spec, {}, False)
         claim.remove(spec, {}, False)
     noted = (tmp_path / "usual/written.json").exists()
@@ -181,9 +181,9 @@ def test_bytes_by_ost_are_those_of_the_claim_where_files_lie_on_all() -> None:
 
 def test_the_page_is_true_for_a_guest_and_before_the_claim(tmp_path: Path) -> None:
     """Neither root nor helper: nobody else's caches, no locks; his own home and not that of who makes the page."""
-    told = {"root": False, "user": "ada (uid 1000)", "capacity_bytes": 3 << 30}
-    told |= {"home": "/home/ada/.local/state/fsage/p1", "directory": "/lustre/p1/ada", "notes": "/home/ada/notes"}
-    site = Site([host("n1", **told)], ("clients",))
+    answer = {"root": False, "user": "ada (uid 1000)", "capacity_bytes": 3 << 30}
+    answer |= {"home": "/home/ada/.local/state/fsage/p1", "directory": "/lustre/p1/ada", "notes": "/home/ada/notes"}
+    site = Site([host("n1", **answer)], ("clients",))
     target = lustre(oss=[], capacity_gib=None, pool="fast", first_ost=-1).having(
         limits=limits.of_site({"gib_a_day": 1})
     )
@@ -207,7 +207,7 @@ def test_the_page_is_true_for_a_guest_and_before_the_claim(tmp_path: Path) -> No
     tuned = SimpleNamespace(missing={}, study=SimpleNamespace(tuning={"max_rpcs_in_flight": 16}))
     (row,) = [act for act in actions.acts(site, target, [tuned]) if "max_rpcs_in_flight" in act.what]
     assert "are not set" in row.what and not row.places
-    root = Site([host("n1", **{**told, "root": True})], ("clients",))
+    root = Site([host("n1", **{**answer, "root": True})], ("clients",))
     (locks,) = [act for act in actions.acts(root, target, [plan]) if "lru_size=clear" in act.what]
     phases = 2 * sum(map(len, plan.missing.values()))
     assert locks.most == phases * 2 * len(clients.PAUSES_S) and "own mount" in locks.what

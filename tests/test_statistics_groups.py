@@ -171,8 +171,10 @@ def test_a_unit_is_a_layout_whose_value_is_its_bytes_over_the_time_of_its_places
     # The same draws on both sides are pairs.
     full, clean = (table.set_index("state").loc[state] for state in ("80.00@264M", "10.00@264M"))
     pairs = sorted(each / there for each, there in zip(full["samples"], clean["samples"], strict=True))
-    held = full["to_clean"].interval
-    assert (held.low, held.high) == pytest.approx((pairs[0], pairs[-1])) and held.level == pytest.approx(1 - 2 / 64)
+    interval = full["to_clean"].interval
+    assert (interval.low, interval.high) == pytest.approx((pairs[0], pairs[-1])) and interval.level == pytest.approx(
+        1 - 2 / 64
+    )
 
 
 def test_builds_of_one_digest_are_one_layout_and_its_places_are_units():
@@ -186,9 +188,9 @@ def test_builds_of_one_digest_are_one_layout_and_its_places_are_units():
 
 
 def test_layouts_against_a_state_of_one_layout_are_over_its_median():
-    here = Units("layout", {1: 80.0, 2: 84.0, 3: 82.0, 4: 90.0, 5: 70.0})
+    ours = Units("layout", {1: 80.0, 2: 84.0, 3: 82.0, 4: 90.0, 5: 70.0})
     reference = Units("place", {1: 100.0, 2: 99.0, 3: 101.0})
-    found, inverse = factor(here, reference), factor(reference, here)
+    found, inverse = factor(ours, reference), factor(reference, ours)
     assert (found.value, found.interval.low, found.interval.high, found.unit, found.units) == (
         0.82,
         0.7,
@@ -274,11 +276,11 @@ def test_what_so_few_samples_cannot_tell_says_so(iterations, family):
 
 def test_a_pair_that_is_asked_both_ways_is_one_test():
     other_way = Headline(label="back", state=PAIRS[0].against, against=PAIRS[0].state)
-    alone, (here, back) = (
+    alone, (ours, back) = (
         comparisons(table_of(taken(5)), SimpleNamespace(headline=pairs)) for pairs in (PAIRS[:1], [PAIRS[0], other_way])
     )
-    assert here.finding.p == back.finding.p == alone[0].finding.p and here.finding.family == 1
-    assert here.ratio.value * back.ratio.value == pytest.approx(1)
+    assert ours.finding.p == back.finding.p == alone[0].finding.p and ours.finding.family == 1
+    assert ours.ratio.value * back.ratio.value == pytest.approx(1)
 
 
 # drift

@@ -72,8 +72,8 @@ def test_a_part_lies_where_it_lies_in_the_whole_and_stripes_go_round_within_thei
 def test_the_worked_example_of_the_source():
     """14 GB with watermarks at 1 and 10 GB: 4 x 1 MB, 8 x 2 MB, 16 x 4 MB."""
     written = ((GIB, 4, MIB), (10 * GIB, 8, 2 * MIB), (None, 16, 4 * MIB))
-    one = Stripe(1, "example", "segments", 14 * GIB, 16, tuple(striping.Nominal(*segment) for segment in written))
-    layout = striping.scaled(one, 16, 14 * GIB)
+    stripe = Stripe(1, "example", "segments", 14 * GIB, 16, tuple(striping.Nominal(*segment) for segment in written))
+    layout = striping.scaled(stripe, 16, 14 * GIB)
     assert [(s.start_bytes // GIB, s.end_bytes // GIB, s.first) for s in layout] == [
         (0, 1, 0),
         (1, 10, 4),

@@ -91,8 +91,8 @@ def test_with_and_without_the_servers_cache_stand_side_by_side(tmp_path):
         rate = {"kept": 100.0, "none": 62.0}[cell.params["server_cache"]] * (1 + cell.params["iteration"] / 1000)
         records.append(record(plan, state, cell, write_bw_mib_s=rate * 1.5, read_bw_mib_s=rate))
     section = server_cache(data_of(plan, records))
-    one = next(row for row in section.table if row[:2] == ["IOR.4", "read"])
-    assert one[2:5] == ["100.3", "none", "62.19"] and re.match(r"0\.62x \(0\.6[12] to 0\.6[23]\)", one[5])
+    row = next(row for row in section.table if row[:2] == ["IOR.4", "read"])
+    assert row[2:5] == ["100.3", "none", "62.19"] and re.match(r"0\.62x \(0\.6[12] to 0\.6[23]\)", row[5])
     assert len(section.table) == 1 + 6 * 2 and "7% of its write and 38% of its read" in section.text
     table = layouts(data_of(plan, records)).table
     rates = {head: value[:5] for head, value in zip(table[0], table[1], strict=True) if head.endswith("MiB/s")}

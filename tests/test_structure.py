@@ -39,9 +39,9 @@ def test_several_sizes_share_the_bytes_equally(percent, several, capacity):
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 99), st.integers(0, 99), st.integers(0, 500))
 def test_exactly_the_share_is_deleted_and_what_a_smaller_bb_deletes_is_among_what_a_larger_one_deletes(
-    seed, generation, one, other, count
+    seed, generation, first, other, count
 ):
-    small, large = sorted((one, other))
+    small, large = sorted((first, other))
     few, many = (paf.Fragment(generation, percent, seed).to_delete(count) for percent in (small, large))
     assert few <= many < set(range(count + 1))
     assert abs(len(many) - count * large / 100) <= 0.5

@@ -296,19 +296,19 @@ def test_a_study_of_io_control_that_does_not_hold_together_is_refused(refused, n
 
 
 def test_what_reads_what_the_state_has_not_is_refused():
-    one = {"pattern": "P4", "scheduler": "bfq", "iteration": 1}
+    params = {"pattern": "P4", "scheduler": "bfq", "iteration": 1}
     readers = structure.read({"kind": "contended_files", "generation": 1, "percent": 6, "piece_bytes": 4096})
     claimed = {"kind": "loop", "stores": [{"mount": "/mnt"}]}
     with pytest.raises(ValueError, match="an SQLite query needs a state with a database: `sqlite: true`"):
-        workloads.load("sqlite").commands(workloads.load("sqlite").Params.model_validate(one), claimed, [readers])
+        workloads.load("sqlite").commands(workloads.load("sqlite").Params.model_validate(params), claimed, [readers])
     with pytest.raises(ValueError, match="reads: hot needs a state with hot ranges: `hot_percent`"):
         workloads.load("weights").commands(
-            workloads.load("weights").Params.model_validate({**one, "reads": "hot"}), claimed, [readers]
+            workloads.load("weights").Params.model_validate({**params, "reads": "hot"}), claimed, [readers]
         )
     hot = replace(readers, hot_bytes=12288, every_bytes=49152)
     with pytest.raises(ValueError, match="131072 bytes do not divide a hot range of 12288"):
         workloads.load("weights").commands(
-            workloads.load("weights").Params.model_validate({**one, "reads": "hot"}), claimed, [hot]
+            workloads.load("weights").Params.model_validate({**params, "reads": "hot"}), claimed, [hot]
         )
 
 

@@ -104,8 +104,8 @@ def test_without_states_that_all_measured_nothing_is_pooled(study, tmp_path):
 
 
 def test_one_target_and_bound_ones_stay_as_they_are(study, tmp_path):
-    one = taken(study, tmp_path / "one", {"ssu1": ALL})
-    assert pooled(one, study) is one
+    single = taken(study, tmp_path / "one", {"ssu1": ALL})
+    assert pooled(single, study) is single
     bound = study.model_copy(update={"targets": "other"})
     two = taken(study, tmp_path / "two", {"ssu1": ALL[:2], "ssu2": ALL[2:]})
     pd.testing.assert_frame_equal(pooled(two, bound), two)
@@ -134,11 +134,11 @@ def test_chance_seldom_tells_targets_apart(row):
     rng, trials, hits, found = np.random.default_rng(7), 200, 0, 0
     for _ in range(trials):
         noise = np.exp(0.03 * rng.standard_t(4, (2, 4, 5)))
-        here, there = noise[0] * rng.uniform(0.8, 1.2, (4, 1)), noise[1]
-        there = there * (here.mean(axis=1) / noise[0].mean(axis=1))[:, None] * 0.7  # levels differ, the ratio does not
-        hits += interaction_p(here.tolist(), there.tolist()) <= 0.05
-        here[0] *= 0.85
-        found += interaction_p(here.tolist(), there.tolist()) <= 0.05
+        ours, there = noise[0] * rng.uniform(0.8, 1.2, (4, 1)), noise[1]
+        there = there * (ours.mean(axis=1) / noise[0].mean(axis=1))[:, None] * 0.7  # levels differ, the ratio does not
+        hits += interaction_p(ours.tolist(), there.tolist()) <= 0.05
+        ours[0] *= 0.85
+        found += interaction_p(ours.tolist(), there.tolist()) <= 0.05
     row("targets age alike", "4 targets, 5 samples, t4 noise", "false alarm <= 5%", hits, trials)
     assert stays_below(hits, trials, 0.05)
     assert found > 0.9 * trials, "a target that loses 15% more is seen"

@@ -239,13 +239,13 @@ APPENDERS = "Files that grow together, a bit each in turn, can have an extent fo
 def test_what_a_text_tells(name, values, says, never):
     store, said = look((HERE / f"{name}.txt").read_bytes())
     extents, files = store["free_extents"] or {}, (store["files"] or {}).get("listed", {})
-    told = {
+    published = {
         **{key: store[key] for key in ("device_bytes", "free_bytes", "fullness_percent", "unknown_bytes")},
         **{"extents": extents.get("count"), "mean": extents.get("mean_bytes"), "largest": extents.get("largest_bytes")},
         **{"files": files.get("files"), "of_files": files.get("extents"), "bytes": files.get("bytes")},
         "score": files.get("layout_score"),
     }
-    assert {key: told[key] for key in values} == values
+    assert {key: published[key] for key in values} == values
     assert says in said and never not in said, said
 
 

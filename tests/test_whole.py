@@ -56,10 +56,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 alive.pop(draw.randrange(len(alive))).unlink()
     finally:
         subprocess.run(["umount", original.point], check=True)
-    told = subprocess.run(["dumpe2fs", image], capture_output=True, check=True).stdout
+    stdout = subprocess.run(["dumpe2fs", image], capture_output=True, check=True).stdout
     image.unlink()
     packed = folder / "ost0012.txt.gz"
-    packed.write_bytes(gzip.compress(told, 1))
+    packed.write_bytes(gzip.compress(stdout, 1))
     return packed
 
 

@@ -211,17 +211,17 @@ def host_answers() -> st.SearchStrategy[tuple[tuple[str, str], bytes]]:
 
 def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:
     """Every host's answer serves the comparisons that are made with it."""
-    (told, role), text = drawn
-    answer = answers.checked(text, told, role)
+    (verb, role), text = drawn
+    answer = answers.checked(text, verb, role)
     if "failed" in answer:
         return
-    if told == "hello":
+    if verb == "hello":
         differences({"a": answer, "b": ANSWERS["hello", "client"]})
         skews("n", answer["time"], 1.0, 2.0)
         assert all(isinstance(what, str) for what in answer.get("missing", ()))
-    if (told, role) == ("drop", "client"):
+    if (verb, role) == ("drop", "client"):
         assert answer["cached_pages"] + 1 >= 1
-    if told == "prealloc":
+    if verb == "prealloc":
         assert all(isinstance(table, str) for table in answer["tables"].values())
 
 
@@ -237,9 +237,9 @@ class OfLustre:
 
 def read_osts(text: bytes) -> None:
     """What servers say of their OSTs names each store once."""
-    told = json.loads(text)
-    if isinstance(told, list):
-        assert [ost["store"] for ost in servers.every(OfLustre(), told)][:2] == [0, 1]  # type: ignore[arg-type]
+    answer = json.loads(text)
+    if isinstance(answer, list):
+        assert [ost["store"] for ost in servers.every(OfLustre(), answer)][:2] == [0, 1]  # type: ignore[arg-type]
 
 
 @cache
