@@ -287,9 +287,12 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
         ("iocontrol_hot", "hot_percent: 25", "hot_percent: 30", "states.hot_size: 1M is not 30% of whole blocks"),
         ("iocontrol", "piece_size: 4K", "piece_size: 5K", "states.piece_size: 5K is no multiple of 4K, a block"),
         ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
+        ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
+        ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
+        ("series1", "structures: 5 ", "structures: 100 ", "states.structures: 100 "),
     ],
 )
-def test_a_study_of_io_control_that_does_not_hold_together_is_refused(refused, name, words, instead, message):
+def test_a_study_whose_states_do_not_hold_together_is_refused(refused, name, words, instead, message):
     text = (CONFIG / f"{name}.yaml").read_text()
     assert words in text
     assert message in refused(text.replace(words, instead, 1))
