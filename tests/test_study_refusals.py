@@ -289,7 +289,8 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
         ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
-        ("series1", "structures: 5 ", "structures: 100 ", "states.structures: 100 "),
+        ("series1", "structures: 5 ", "structures: {80.50: 2} ", "states.structures.80.5: 80.5 is not text (quote"),
+        ("series1", "structures: 5 ", "structures: 100 ", "states.structures: 100 is too large; allowed: at most 99"),
     ],
 )
 def test_a_study_whose_states_do_not_hold_together_is_refused(refused, name, words, instead, message):

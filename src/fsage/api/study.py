@@ -13,6 +13,7 @@ It uses:
   from plain values;
 - `Problems`: what is wrong with keys that are each right: `with Problems() as wrong: wrong.add("deleted", "...")`;
 - `Levels()`: marks a tuple as levels of an axis, each of which makes a state;
+- `OrBlock()`: marks `item | dict[str, item]`: one value for all, or a block with one for each name;
 - `Size`: bytes, written as `4K` or `1G`; `SizeInBlocks`: of whole blocks;
 - `Spelled(pattern, words)`: marks a text that must match a pattern, which the words explain;
 - `unknown_value(value, choices)`: the sentence for a value that is none of them, with the nearest.
@@ -81,7 +82,7 @@ from fsage.recipes import SizeInBlocks, State
 from fsage.site.doctor import Check
 from fsage.statistics import enough as enough_units
 from fsage.study.study import StudyError
-from fsage.text.strict import Levels, Problems, Size, Spelled, Strict, unknown_value
+from fsage.text.strict import Levels, OrBlock, Problems, Size, Spelled, Strict, unknown_value
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_command, fio_phase, fio_workload, latencies, read_fio
 from fsage.workloads.sequential import ior_command, judge_ior

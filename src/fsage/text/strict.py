@@ -135,7 +135,11 @@ class Problems:
 
 def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> list[Problem]:
     """Return what is wrong with a `model` in plain words: the value, what is allowed, the nearest of it."""
-    return [Problem(detail["loc"], _sentence(detail, model)) for detail in error.errors(include_url=False)]
+    problems = []
+    for detail in error.errors(include_url=False):
+        path = tuple(part for part in detail["loc"] if part != "[key]")  # pydantic's word for a key that is wrong
+        problems.append(Problem(path, _sentence(detail, model)))
+    return problems
 
 
 def block_of(value: object) -> Json:
@@ -322,6 +326,21 @@ class Levels:
         return core_schema.no_info_plain_validator_function(
             lambda value: read_levels(value, read, self.least),
             json_schema_input_schema=core_schema.union_schema([written, core_schema.list_schema(written)]),
+        )
+
+
+@dataclass(frozen=True)
+class OrBlock:
+    """Mark a field `item | dict[str, item]`: one value for all, or a block with one for each name.
+
+    They are told apart before they are read, so what is wrong has one sentence.
+    """
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        item, block = map(TypeAdapter, get_args(source))
+        return core_schema.no_info_plain_validator_function(
+            lambda value: (block if isinstance(value, dict) else item).validate_python(value),
+            json_schema_input_schema=handler.generate_schema(source),
         )
 
 

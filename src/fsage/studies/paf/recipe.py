@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from fsage.api.model import Step, format_size
-from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict, unknown_value
+from fsage.api.study import Levels, OrBlock, Problems, Size, SizeInBlocks, State, Strict, unknown_value
 
 from .model import FILES_AT_ONCE, METHOD, REQUEST_BYTES, Filler, Fragment, Method, Populate
 from .notation import Generation, PaF, parse
@@ -62,7 +62,7 @@ class States(Strict):
     notation: Annotated[tuple[Structure, ...], Levels(least=0)] = Field(
         (), description="structures instead of the axes"
     )
-    structures: Count | dict[str, Count] = Field(
+    structures: Annotated[Count | dict[str, Count], OrBlock()] = Field(
         1,
         description="how many layouts each state has, each of a seed of its own; or by state, and `default`. Where "
         "nothing is deleted all seeds give the same layout, so it is built once",
