@@ -97,15 +97,17 @@ def test_the_package_alone_looks_at_a_file_system(installed: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "code", "complaint"),
     [
-        (["evidence", "x", "--openmetrics", "--json"], "--openmetrics stands alone"),
-        (["evidence", "x", "--to", "y"], "--to is where the metrics go"),
-        (["fragments", "/none"], "/none: No such file or directory"),
+        (["evidence", "x", "--openmetrics", "--json"], 2, "--openmetrics stands alone"),
+        (["evidence", "x", "--to", "y"], 2, "--to is where the metrics go"),
+        (["fragments", "/none"], 1, "/none: No such file or directory"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert server.main(words) == 1 and complaint in capsys.readouterr().err
+def test_what_cannot_be_is_a_sentence(
+    words: list[str], code: int, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server.main(words) == code and complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
