@@ -35,7 +35,7 @@ def main():
     said |= {"umask": os.umask(0), "environment": dict(os.environ), "file": sys.modules["__main__"].__file__}
     said |= {"mounts": os.readlink("/proc/self/ns/mnt")}
     said |= {"files": sorted(os.listdir("/proc/self/fd")), "stop": str(signal.getsignal(signal.SIGINT))}
-    print(json.dumps(said, sort_keys=True))
+    print(json.dumps(said, sort_keys=True), flush=True)
     if "pid" in sys.argv:
         print(os.getpid())
     if how == "raise":
