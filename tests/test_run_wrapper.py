@@ -175,8 +175,10 @@ class Clone:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wheels]:
     """Where any user may read them."""
     home = Path("/var/tmp") / f"fsage-test-wheels-{os.getpid()}"
-    yield Wheels(home)
-    shutil.rmtree(home)
+    try:
+        yield Wheels(home)
+    finally:
+        shutil.rmtree(home)
 
 
 @pytest.fixture
