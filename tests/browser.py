@@ -155,10 +155,10 @@ class Browser:
                 if wide:
                     seen.too_wide.append(f"{form.width} px: by {wide} px")
                 found = self.evaluate(session, f"axe.run(document, {RULES}).then(r => JSON.stringify(r.violations))")
-                for load in json.loads(found):
-                    places = [str(node["target"][-1]) for node in load["nodes"]]
-                    why = " ".join(load["nodes"][0].get("failureSummary", "").split())
-                    seen.violations.append(f"{load['id']} at {form.width} px: {', '.join(places[:3])}: {why}")
+                for violation in json.loads(found):
+                    places = [str(node["target"][-1]) for node in violation["nodes"]]
+                    why = " ".join(violation["nodes"][0].get("failureSummary", "").split())
+                    seen.violations.append(f"{violation['id']} at {form.width} px: {', '.join(places[:3])}: {why}")
         for event in events:
             method, params = event.get("method"), event.get("params", {})
             if method == "Network.requestWillBeSent":

@@ -238,7 +238,7 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
 @pytest.mark.long
 def test_a_file_system_that_no_target_has_is_refused(tmp_path):
     refused = preloaded.call(*COUNT, "--filesystem", "xfs,zfs", FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path)
-    assert refused.returncode == 1 and "--filesystem zfs: allowed are btrfs, ext4, xfs" in refused.stderr
+    assert refused.returncode == 2 and "--filesystem zfs: allowed are btrfs, ext4, xfs" in refused.stderr
 
 
 @pytest.mark.root

@@ -102,11 +102,14 @@ def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
 
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("iocost", 1.6, 2.4), pytest.param("bfq", 1.4, 2.6, marks=pytest.mark.long), ("none", 0.6, 1.6)],
+    [("iocost", 1.6, 2.4), pytest.param("bfq", 1.4, 2.6, marks=pytest.mark.long), ("none", 0.7, 1.4)],
 )
 def test_weights_divide_the_device(target: Target, name: str, low: float, high: float) -> None:
-    found = outcome(target, cell(target, "P3", name))
-    assert found.status == "valid", found.why
+    for _ in range(3):  # tests beside this one may take the processors, and then no group asks for all of its share
+        found = outcome(target, cell(target, "P3", name))
+        assert found.status == "valid", found.why
+        if low < found.metrics["bw_ratio"] < high:
+            break
     assert low < found.metrics["bw_ratio"] < high and found.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)
     assert queue(target) == "none" and not in_groups(target)
     assert {entry["kind"] for entry in settings.journal_entries(settings.journal_of(target.home))} == {"group"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from guests import KERNELS, fsage, needs_kernel, newest
 
-from fsage.base import Failure, Refusal
+from fsage.base import Failure, Misuse, Refusal
 from fsage.model.answers import Obstacle
 from fsage.plan import target
 from fsage.studies.kernels import building, images
@@ -59,7 +59,7 @@ def test_no_memory_place_is_a_refusal_that_names_the_fallback(monkeypatch: pytes
 def test_an_unknown_kernel_and_release_are_refused() -> None:
     with pytest.raises(Refusal, match=r"kernel '2\.2': there is .* here"):
         programs.named("2.2")
-    with pytest.raises(Refusal, match="the name of a release is wanted"):
+    with pytest.raises(Misuse, match="the name of a release is wanted"):
         programs.fetch("../x")
 
 

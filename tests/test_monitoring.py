@@ -59,7 +59,7 @@ def test_what_is_printed_is_what_evidence_counts() -> None:
     for row in store["free_extents"]["histogram"]:
         start = row["from_bytes"]
         assert below[2 * start - 1] - below.get(start - 1, 0) == row["extents"]
-    assert sum(fsage_group.value for fsage_group in found["fsage_groups"]) == store["groups"]["count"]
+    assert sum(group.value for group in found["fsage_groups"]) == store["groups"]["count"]
     chunks = {each.labels["chunk_bytes"]: each.value for each in found["fsage_free_aligned_ratio"]}
     assert chunks == store["aligned_free_share"]
     assert not [name for name in found if name.startswith("fsage_file")]

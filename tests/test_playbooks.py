@@ -161,7 +161,7 @@ def observations(bundle: Path) -> list[dict[str, Any]]:
     """The observations in a bundle, in the order of their names."""
     with tarfile.open(bundle) as tar:
         members = sorted(
-            (getmember for getmember in tar.getmembers() if getmember.name != "INDEX.json"), key=lambda each: each.name
+            (member for member in tar.getmembers() if member.name != "INDEX.json"), key=lambda each: each.name
         )
         return [json.load(tar.extractfile(member)) for member in members]  # type: ignore[arg-type]  # only regular files are in it
 

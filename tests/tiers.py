@@ -68,7 +68,7 @@ def tier(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files of the dearest tiers; then those that wait for disks in turns with those that compute.
 
-    The disk was busy for half of the time where the former ran one after the other, and processors waited.
+    Where the former ran one after the other, processors waited for the disk for a third of the time.
     """
     order = list(TIERS)
     dearest: dict[str, int] = {}

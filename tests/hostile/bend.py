@@ -82,8 +82,8 @@ places = st.floats(0, 1)
 
 
 def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other: bytes) -> bytes:
-    for kind, start, two, word, times in steps:
-        begin, end = sorted((int(start * len(text)), int(two * len(text))))
+    for kind, start, stop, word, times in steps:
+        begin, end = sorted((int(start * len(text)), int(stop * len(text))))
         near = min(end, begin + 200)
         match kind:
             case 0:
@@ -102,11 +102,11 @@ def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other:
             case 6:
                 lines = text.splitlines(keepends=True)
                 if lines:
-                    first, second = (min(int(place * len(lines)), len(lines) - 1) for place in (start, two))
+                    first, second = (min(int(place * len(lines)), len(lines) - 1) for place in (start, stop))
                     lines[first], lines[second] = lines[second], lines[first]
                 text = b"".join(lines)
             case 7:
-                text = text[:begin] + other[int(two * len(other)) :]
+                text = text[:begin] + other[int(stop * len(other)) :]
     return text
 
 

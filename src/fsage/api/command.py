@@ -5,10 +5,8 @@ It offers `app`, a typer.Typer.
 - `Where`: what a command finds in its context: `target`, its `claim`, folders of studies and results, and the `plan` of
   a study. It has the claim with the amount that a plan's states have room for (`amount_of`). It sets cells of a plan
   aside that are to be measured again (`set_aside`), and does the rest (`start`);
-- `say(text)`: print to standard error, as all that is not the answer;
-- `Misuse`: raised for a wrong option or argument, with a sentence.
+- `say(text)`: print to standard error, as all that is not the answer.
 """
 
-from fsage.base import Misuse
 from fsage.base.message import say
 from fsage.commands.common import Where

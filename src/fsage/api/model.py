@@ -32,12 +32,13 @@ What else a study may add:
 The rest:
 
 - `Failure`: it was tried and failed; `Refusal`: it must not be tried, and nothing was touched;
+- `Misuse`: a command has a wrong option or argument;
 - `in_words(error)`: an error in words, without its number;
 - `MIB`: bytes of a MiB; `format_size(size)`: the exact spelling, 264M; `round_size(size)`: three digits, 7.28 GiB;
 - `parse_size(text)`: the bytes that a text names; `counted(2, "extent")`: 2 extents.
 """
 
-from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words
+from fsage.base import MIB, Failure, Json, JsonView, Misuse, Refusal, in_words
 from fsage.base.sizes import counted, format_size, parse_size, round_size
 from fsage.model import counting, filesystems, kinds, tools
 from fsage.model.claim import Claim

@@ -90,11 +90,14 @@ def plan(
         given["budget"] = budget
     if precision is not None:
         given["precision"] = precision
-    wanted = settings.precision(given)
+    try:
+        wanted = settings.precision(given)
+        seconds = None if budget is None else settings.length(budget.strip()).total_seconds()
+    except ValueError as error:
+        raise Misuse(str(error)) from None
     if wanted is not None:
         from fsage.run import adaptive
 
-        seconds = None if budget is None else settings.length(budget.strip()).total_seconds()
         for plan in pool.at_work:
             adaptive.check(plan, wanted, seconds)
             plan_lines.append(adaptive.forecast(plan, wanted, seconds))

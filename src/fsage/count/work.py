@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import NamedTuple, cast
 
 from fsage import seam, workloads
-from fsage.base import GIB, Json
+from fsage.base import GIB, Json, Misuse
 from fsage.model import filesystems
 from fsage.model.claim import Claim
 from fsage.model.counting import Job, Wanted
@@ -195,10 +195,10 @@ class Counted:
         return cast(Json, complete({**declared, **FRESH, **other}))
 
     def on(self, filesystem: str) -> Counted:
-        """The same on another file system. Raises StudyError for one that no target has."""
+        """The same on another file system. Raises Misuse for one that no target has."""
         if filesystem not in filesystems.names():
             allowed = ", ".join(sorted(filesystems.names()))
-            raise StudyError(f"--filesystem {filesystem}: allowed are {allowed}")
+            raise Misuse(f"--filesystem {filesystem}: allowed are {allowed}")
         return replace(self, filesystem="" if filesystem == self.plan.target.spec["filesystem"] else filesystem)
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Json, message
+from fsage.base import Json, Misuse, message
 from fsage.layouts import fiemap, filesystems, fragmentation
 from fsage.layouts.fragmentation import Extent, Fragmentation
 from fsage.layouts.machine import Mount, Unread, mount_of, regular_files
@@ -227,7 +227,7 @@ def look_at(
 ) -> Json:
     """Look at files; a `summary`, with the device's two numbers as given or measured. Raises ValueError."""
     if order not in ORDERS:
-        raise ValueError(f"--by {order}: no such order; there are {', '.join(ORDERS)}")
+        raise Misuse(f"--by {order}: no such order; there are {', '.join(ORDERS)}")
     look = Look(paths, files_at_most)
     return summary(look, _device(look, seek_ms, rate_mb_s), worst, order)
 
@@ -236,7 +236,7 @@ def _device(look: Look, seek_ms: float | None, rate_mb_s: float | None) -> Devic
     """The two numbers of the cost model, given or measured; or why there are none."""
     for name, value in (("--seek-ms", seek_ms), ("--rate-mb-s", rate_mb_s)):
         if value is not None and not 0 < value < float("inf"):
-            raise ValueError(f"{name} {value}: allowed is a number above 0")
+            raise Misuse(f"{name} {value}: allowed is a number above 0")
     if seek_ms is not None and rate_mb_s is not None:
         return Device(seek_ms / 1e3, rate_mb_s * 1e6, "given")
     if not look.in_pieces:

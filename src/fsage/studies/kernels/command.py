@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fsage.api.command import Misuse, Where, say
+from fsage.api.command import Where, say
+from fsage.api.model import Misuse
 
 app = typer.Typer()
 
@@ -104,7 +105,11 @@ def image(
             raise Misuse(f"{state} is a layout, which has a file system and a size: leave --filesystem and --size")
         recipe = images.recipe_of(state, seed, file_extents)
     else:
-        recipe = images.recipe(state, seed, filesystem or "ext4", parse_size(size or "8G"), file_size, file_extents)
+        try:
+            size_bytes = parse_size(size or "8G")
+        except ValueError as error:
+            raise Misuse(f"--size {size}: {error}") from None
+        recipe = images.recipe(state, seed, filesystem or "ext4", size_bytes, file_size, file_extents)
     made = images.of(recipe, programs.some(kernel))
     images.put(made, recipe.filesystem, to)
     agreed = made.facts["agree_share"]

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fsage.api.command import Misuse, Where, say
+from fsage.api.command import Where, say
+from fsage.api.model import Misuse
 
 app = typer.Typer()
 

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from fsage.api.model import Failure, Refusal, filesystems
+from fsage.api.model import Failure, Misuse, Refusal, filesystems
 
 from . import run
 from .boot import Kernel, boot, check, disk, folder
@@ -149,7 +149,7 @@ def fetch(release: str) -> Kernel:
     The package's program names the machine's own loader; it gets one that lies beside it, found from its folder.
     """
     if not re.fullmatch(r"[a-z][a-z0-9.-]*", release):
-        raise Refusal(f"--fetch {release!r}: the name of a release is wanted, such as bookworm or sid")
+        raise Misuse(f"--fetch {release!r}: the name of a release is wanted, such as bookworm or sid")
     unpacked().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=unpacked(), prefix=".") as name:
         place = Path(name)
