@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fsage.adaptive import Costs, Points, Samples, Visit
-from fsage.plan.plan import STATE_S
+from fsage.plan.estimates import STATE_S
 
 RATES = ["write_bw_mib_s", "read_bw_mib_s"]
 

@@ -21,7 +21,8 @@ from sent import CLAIM, STUDY, bundle, observation
 from fsage import dataset
 from fsage.model.device import DISTURBED
 from fsage.plan import results, settings, words
-from fsage.plan.plan import STATE_S, Plan, load_plan
+from fsage.plan.estimates import STATE_S
+from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool, load_pools
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_target, target_of
@@ -517,13 +518,13 @@ def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan: Plan) -> N
     os.utime(request_file, (began_s, began_s))
     estimated_s = 0.0
     for state, ended_s in zip(states, (began_s + 40, began_s + 60), strict=True):
-        estimated_s += plan.reach_seconds(state)
+        estimated_s += plan.estimates.reach(state).seconds
         for number, cell in enumerate(plan.missing[state]):
-            estimated_s += plan.cell_seconds(state, cell)
+            estimated_s += plan.estimates.cell(state, cell).seconds
             write_record(plan, state, cell.name, 0, 0.1, "r1" if number else "r0")  # the run before was stopped
             os.utime(plan.results.record(state, cell.name), (ended_s + number, ended_s + number))
     last_s = 60 + len(plan.missing[states[1]]) - 1
-    assert progress.known_pace(plan) == pytest.approx((last_s / estimated_s,) * 3)
+    assert progress.known_pace(plan, plan.outlook()) == pytest.approx((last_s / estimated_s,) * 3)
 
 
 def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float, run: str = "r1") -> None:

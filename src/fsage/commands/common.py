@@ -288,7 +288,7 @@ class Where:
     @staticmethod
     def amount_of(plan: Plan) -> Claim:
         """The claim of a plan with the amount that all its states have room for. Raises StudyError for too little."""
-        from fsage.run.request import fitting_amount
+        from fsage.plan.amount import fitting_amount
 
         assert plan.claim
         return fitting_amount(plan, plan.claim)

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from fsage import recipes, workloads
-from fsage.base import MIB, Json
+from fsage import recipes
+from fsage.base import Json
 from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
 from fsage.model.structure import Step
 from fsage.plan import results
+from fsage.plan.estimates import Estimates, Outlook
 from fsage.plan.results import Results
 from fsage.plan.settings import PLACES, Commands
-from fsage.plan.target import Target, check_places, load_claim, load_target
+from fsage.plan.target import Target, load_claim, load_target
 from fsage.study.cells import Cell
 from fsage.study.comparisons import known_names
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
-STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
-CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
-CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
-
-
 LAYOUTS = "layouts"
+
+
+class Way(NamedTuple):
+    """The steps to a state with the names of what they need, that by its name, and how long they take."""
+
+    steps: list[Step]
+    inputs: dict[str, str]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -67,20 +69,6 @@ class Plan:
     def layouts(self) -> Path:
         """The folder where saved layouts and images lie, beside the studies."""
         return self.studies / LAYOUTS
-
-    def with_inputs(self, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
-        """The steps with the names of what they need, and that by its name. Raises StudyError.
-
-        Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.
-        """
-        named: list[Step] = []
-        inputs: dict[str, str] = {}
-        for step in steps:
-            if step.needs_input:
-                name, inputs[name] = plugins.beside(step, "inputs").needed(self, step)
-                step = step.with_input(name)
-            named.append(step)
-        return named, inputs
 
     @cached_property
     def states(self) -> dict[str, recipes.State]:
@@ -165,6 +153,30 @@ class Plan:
         """The steps by which a state is reached on this target."""
         return self.states[state].steps(self.target.file_scale, self.seed)
 
+    def way_to(self, state: str) -> Way:
+        """How a state is reached.
+
+        Raises StudyError for a state that the study has not, and for what claim or limits rule out.
+        """
+        self.check_state(state)
+        self.check()
+        steps, inputs = self.with_inputs(self.steps(state))
+        return Way(steps, inputs, self.estimates.reach(state).seconds)
+
+    def with_inputs(self, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
+        """The steps with the names of what they need, and that by its name. Raises StudyError.
+
+        Where a step needs something, the module `inputs` of its study says what: `needed(plan, step)`.
+        """
+        named: list[Step] = []
+        inputs: dict[str, str] = {}
+        for step in steps:
+            if step.needs_input:
+                name, inputs[name] = plugins.beside(step, "inputs").needed(self, step)
+                step = step.with_input(name)
+            named.append(step)
+        return named, inputs
+
     def to_measure(self, state: str) -> list[Cell]:
         """Cells of a state that have at this moment neither a record nor a reason, in planned order."""
         recorded = self.results.recorded(state)
@@ -189,9 +201,9 @@ class Plan:
     def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
         for state, cells in self.missing.items():
-            yield f"building state {state}", self.reach_seconds(state), self._steps_cost(self.due(state))[1]
+            yield f"building state {state}", *self.estimates.reach(state)
             for cell in cells:
-                yield (f"cell {cell.name} of state {state}", *self._estimates(state, cell))
+                yield f"cell {cell.name} of state {state}", *self.estimates.cell(state, cell)
 
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""
@@ -215,62 +227,34 @@ class Plan:
         """How many times the target is filled."""
         return len({state.population for state in self.states.values() if state.parts})
 
-    def cell_seconds(self, state: str, cell: Cell) -> float:
-        """Estimate of one cell of a state, from the claim's calibration where there is one."""
-        return self._estimates(state, cell)[0]
+    @cached_property
+    def estimates(self) -> Estimates:
+        """What its states and cells take."""
+        return Estimates(self.study, self.target, self.claim, self.states, self.inventories)
+
+    def outlook(self) -> dict[str, Outlook]:
+        """State -> what it takes, and what of it is left at this moment."""
+        outlook: dict[str, Outlook] = {}
+        for state, cells in self.cells.items():
+            left = self.to_measure(state) if state in self.missing else []
+            cells_s: dict[str, float] = {}
+            for cell in cells:
+                try:
+                    cells_s[cell.name] = self.estimates.cell(state, cell).seconds
+                except StudyError:  # of what is measured the target may be another one by now
+                    if cell in left:
+                        raise
+            reach_s = self.estimates.reach(state).seconds
+            outlook[state] = Outlook(left, cells_s, reach_s, self.estimates.from_empty(state))
+        return outlook
 
     def state_seconds(self, state: str) -> float:
         """Estimate of what is still to be measured in a state, with reaching it; 0 where nothing is."""
         cells = self.missing.get(state, ())
-        if cells:
-            return sum(self.cell_seconds(state, cell) for cell in cells) + self.reach_seconds(state)
-        return 0.0
-
-    def reach_seconds(self, state: str) -> float:
-        """Estimate of bringing a state about after the one that is planned before it."""
-        return STATE_S + self._steps_cost(self.due(state))[0]
-
-    def reach_from_empty_seconds(self, state: str) -> float:
-        """Seconds to reach a state from an empty target."""
-        return STATE_S + self._steps_cost(self.states[state].parts)[0]
-
-    def from_empty(self, state: str) -> bool:
-        """Whether a state is built on an empty target, and not on the state that is planned before it."""
-        return self.due(state) == self.states[state].parts
-
-    def due(self, state: str) -> tuple[Step, ...]:
-        """The steps that bring a state about after the one that is planned before it."""
-        return self._steps_due.get(state, self.states[state].parts)
-
-    @cached_property
-    def _steps_due(self) -> dict[str, tuple[Step, ...]]:
-        """State -> its steps that those of the state before have not done."""
-        due: dict[str, tuple[Step, ...]] = {}
-        before: recipes.State | None = None
-        for name, state in self.states.items():
-            done = 0
-            if before and before.population == state.population:
-                while before.parts[done : done + 1] == state.parts[done : done + 1] != ():
-                    done += 1
-            due[name] = state.parts[done:]
-            before = state
-        return due
-
-    def _steps_cost(self, steps: Sequence[Step]) -> tuple[float, int]:
-        """Seconds that steps take, and bytes that they write; 0 before the target was claimed."""
-        if self.claim is None or "capacity_bytes" not in self.claim:
-            return 0.0, 0
-        seed = self.study.states.seed or 0
-        capacity_bytes = self.claim["capacity_bytes"]
-        rate = self.claim["calibration"]["write_mib_s"] * MIB
-        call_s = max(CALL_S, 1 / (self.target.spec["limits"]["operations_s"] or math.inf))
-        written = 0
-        calls = 0
-        for step in steps:
-            scaled = step.on_target(self.target.file_scale, seed)
-            written += scaled.writes_bytes(capacity_bytes)
-            calls += scaled.calls(capacity_bytes)
-        return written / rate + calls * call_s, written
+        if not cells:
+            return 0.0
+        cells_s = sum(self.estimates.cell(state, cell).seconds for cell in cells)
+        return cells_s + self.estimates.reach(state).seconds
 
     def seconds(self) -> float:
         """Estimate of all that is still to be measured, states included."""
@@ -280,37 +264,7 @@ class Plan:
         """Bytes that the missing cells write; None before the target was claimed."""
         if self.claim is None:
             return None
-        return sum(self._estimates(state, cell)[1] for state, cell in self.missing_cells())
-
-    def _estimates(self, state: str, cell: Cell) -> tuple[float, int]:
-        """Seconds and bytes of a cell; its workload computes them once for all iterations.
-
-        Raises StudyError for what the claim rules out: so it is refused before any state is built.
-        """
-        workload = workloads.load(cell.params["workload"])
-        key = state, str({**cell.params, "iteration": 0})
-        if key not in self._known:
-            steps = self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
-            params = workloads.params_of(cell.params)
-            try:
-                self.target.check_kind(self.study.target, workload, cell)
-                self.target.check_room(self.claim, steps)
-                if self.claim is None:
-                    self.target.check_declared(self.inventories, workload, params)
-                    self._known[key] = getattr(workload, "CELL_S", CELL_S), 0
-                    return self._known[key]
-                with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
-                    self.target.check_rates(workload.commands(params, self.claim, steps))
-                written_bytes, makes_bytes = workloads.bytes_of(params, self.claim)
-                check_places(self.claim, state, tuple(steps), cell.params.get("place", 1), makes_bytes)
-                self._known[key] = workload.seconds(params, self.claim, steps), written_bytes
-            except ValueError as error:
-                raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, str], tuple[float, int]]:
-        return {}
+        return sum(self.estimates.cell(state, cell).written_bytes for state, cell in self.missing_cells())
 
     def compared_records(self, wildcards: object = None) -> list[str]:
         """Records of another study that this one's report sets beside its own, as far as they exist."""

@@ -100,7 +100,7 @@ def _states_bytes(plan: Plan, capacity_bytes: int) -> int:
     seed = plan.study.states.seed or 0
     states_bytes = 0
     for state in plan.missing:
-        for step in plan.due(state):
+        for step in plan.estimates.due(state):
             states_bytes += step.on_target(plan.target.file_scale, seed).writes_bytes(capacity_bytes)
     return states_bytes
 

@@ -64,11 +64,9 @@ def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> lis
     What an earlier manifest skipped stays skipped. Returns the cells that have neither a record nor a reason: then no
     manifest is written.
     """
-    lacking = [cell for cell in plan.to_measure(state) if cell.name not in reasons]
-    if lacking:
-        return lacking
     before = plan.skipped(state)
     rows = []
+    lacking = []
     for cell in plan.cells[state]:
         record = plan.results.record(state, cell.name)
         row = {"cell": cell.name, "kind": cell.kind, "order": cell.order, "params": cell.params}
@@ -77,9 +75,13 @@ def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> lis
         elif cell.name in reasons:
             reason = reasons[cell.name]
             row |= {"record": None, "why": reason.why, "predicted": dict(reason.predicted)}
-        else:
+        elif cell.name in before:
             row = {**before[cell.name], **row, "record": None}
+        else:
+            lacking.append(cell)
         rows.append(row)
+    if lacking:
+        return lacking
     manifest = {
         "study": plan.study.name,
         "target": plan.target.name,
@@ -87,7 +89,7 @@ def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> lis
         "nominal": plan.states[state].nominal,
         "cells": rows,
     }
-    results.write(plan.manifest(state), manifest)
+    results.write(plan.results.manifest(state, plan.cells[state]), manifest)
     return []
 
 

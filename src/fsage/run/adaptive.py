@@ -105,7 +105,7 @@ def forecast(plan: Plan, precision: float, seconds: float | None) -> str:
                 taken[group] += count
             states.add(visit.state)
             spent += visit.seconds
-            costs.reach[visit.state] = plan.reach_from_empty_seconds(run.layouts[run.states[visit.state]][0])
+            costs.reach[visit.state] = plan.estimates.reach_from_empty(run.layouts[run.states[visit.state]][0]).seconds
         now_left = np.minimum(of_a_layout, left - taken)
         rest = math.inf if seconds is None else seconds - spent
         best = Choice(beliefs, run.state, now_left, run.wanted, costs, precision, rest).best()

@@ -143,7 +143,7 @@ class AdaptiveRun:
         sample = []
         for group in self.groups:
             own = [each for each in group.cells if each.layout in self.plan.states]
-            sample.append(self.plan.cell_seconds(*own[0]) if own else 0.0)
+            sample.append(self.plan.estimates.cell(*own[0]).seconds if own else 0.0)
         reach = dict.fromkeys(self.states, 0.0)
         for state, layout in following.items():
             reach[state] = self.reach_s(layout)
@@ -178,10 +178,10 @@ class AdaptiveRun:
 
     def reach_s(self, state: str) -> float:
         """Seconds until a state is there, with what is measured in it beside the planned cells, if that is missing."""
-        seconds = self.plan.reach_from_empty_seconds(state)
+        seconds = self.plan.estimates.reach_from_empty(state).seconds
         for cell in self.plan.to_measure(state):
             if cell.kind != "planned":
-                seconds += self.plan.cell_seconds(state, cell)
+                seconds += self.plan.estimates.cell(state, cell).seconds
         return seconds
 
     def primary(self) -> dict[str, list[Cell]]:
@@ -204,7 +204,7 @@ class AdaptiveRun:
         visits = []
         for layout, cells in self.primary().items():
             samples = Counter(numbers[layout, cell.name] for cell in cells)
-            seconds = self.reach_s(layout) + sum(self.plan.cell_seconds(layout, cell) for cell in cells)
+            seconds = self.reach_s(layout) + sum(self.plan.estimates.cell(layout, cell).seconds for cell in cells)
             visits.append(Visit(self.states.index(unseeded(layout)), dict(samples), seconds))
         return visits
 
@@ -306,7 +306,7 @@ class AdaptiveRun:
             raise TimeOver(str(why).partition(". What was measured")[0]) from why
         runs.check()
         left = [cell for cell in plan.to_measure(state) if cell.name in before]
-        if left and self.seconds() < plan.cell_seconds(state, left[0]):  # so its host did not begin it
+        if left and self.seconds() < plan.estimates.cell(state, left[0]).seconds:  # so its host did not begin it
             raise TimeOver(f"{len(left)} of {len(todo)} cells of state {state} were not begun")
         if failed or refused:
             raise PlayFailed(f"state {state}: {failed or refused[0]}")

@@ -242,8 +242,8 @@ def visit_cells(
     first = ["tune_clients.yml"]
     plan.results.bundle(state).parent.mkdir(parents=True, exist_ok=True)
     if not plan.results.state(state).exists():
-        one_s = min((plan.cell_seconds(state, cell) for cell in cells), default=0)
-        runs.check_window(plan, f"state {state} with a cell in it", plan.reach_seconds(state) + one_s)
+        cell_s = min((progress.own.cells_s[cell.name] for cell in cells), default=0.0)
+        runs.check_window(plan, f"state {state} with a cell in it", progress.own.reach_s + cell_s)
         steps = recipes.BEFORE_STEPS if plan.target.of_kind.guests else plan.states[state].playbooks
         first = [*steps, "evidence.yml"]
     file = plan.results.request(f"visit_{state}")

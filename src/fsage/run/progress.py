@@ -13,11 +13,12 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -25,6 +26,7 @@ from fsage import interrupt
 from fsage.base.message import printable
 from fsage.base.sizes import duration
 from fsage.plan import results
+from fsage.plan.estimates import Outlook
 from fsage.plan.plan import Plan
 
 
@@ -45,10 +47,11 @@ class Pace(NamedTuple):
     from_empty: float = 1.0
     from_another: float = 1.0
 
-    def reach_seconds(self, plan: Plan, state: str) -> float:
+    def reach_seconds(self, state: Outlook) -> float:
         """What bringing a state about takes at this pace."""
-        pace = self.from_empty if plan.from_empty(state) else self.from_another
-        return plan.reach_seconds(state) * pace
+        if state.from_empty:
+            return state.reach_s * self.from_empty
+        return state.reach_s * self.from_another
 
 
 class Line(NamedTuple):
@@ -93,24 +96,23 @@ class Progress:
         self.doing = Doing(plan.results.log(f"visit_{state}"))
         self.began = time.monotonic()
         self.at_start = self._waiting()
+        outlook = plan.outlook()
         self.total = sum(map(len, plan.cells.values()))
-        self.missing = {name: plan.to_measure(name) for name in plan.missing}
-        self.before = self.total - sum(map(len, self.missing.values()))
-        todo = self.missing.get(state, [])
-        self.in_visit = len(todo) if cells is None else cells
+        self.before = self.total - _left_in(outlook)
+        own = self.own = outlook[state]
+        self.in_visit = len(own.left) if cells is None else cells
         self.ends_in_s = seconds
-        self.pace = known_pace(plan)
-        if state in plan.unreached:
-            self.reach_s = self.pace.reach_seconds(plan, state)
-        else:
-            self.reach_s = 0.0
-        self.own_s = [plan.cell_seconds(state, cell) for cell in todo[: self.in_visit]]
+        self.pace = known_pace(plan, outlook)
+        self.reach_s = 0.0
+        if not plan.results.state(state).exists():
+            self.reach_s = self.pace.reach_seconds(own)
+        self.own_s = [own.cells_s[cell.name] for cell in own.left[: self.in_visit]]
         self.others_cells_s = 0.0
         self.others_reach_s = 0.0
-        for name, cells_of_state in self.missing.items():
-            if name != state:
-                self.others_reach_s += self.pace.reach_seconds(plan, name)
-                self.others_cells_s += sum(plan.cell_seconds(name, cell) for cell in cells_of_state)
+        for name, other in outlook.items():
+            if name != state and other.left:
+                self.others_reach_s += self.pace.reach_seconds(other)
+                self.others_cells_s += other.left_s
         self.seen_at_s = [self.began]  # the visit's begin, then when each of its cells was seen
 
     def _waiting(self) -> int:
@@ -126,7 +128,7 @@ class Progress:
 
     def done(self) -> str:
         """One line at the end of a visit, when all its cells came home; another visit may have ended meanwhile."""
-        self.before = self.total - self.in_visit - sum(len(self.plan.to_measure(name)) for name in self.missing)
+        self.before = self.total - self.in_visit - _left_in(self.plan.outlook())
         return str(self._line(self.in_visit))
 
     @property
@@ -169,15 +171,20 @@ class Progress:
         return f"; {duration(gone_s)} since it began, longer than the {duration(whole_s)} that were estimated"
 
 
-def known_pace(plan: Plan) -> Pace:
+def _left_in(outlook: Mapping[str, Outlook]) -> int:
+    """How many cells are left."""
+    return sum(len(state.left) for state in outlook.values())
+
+
+def known_pace(plan: Plan, outlook: Mapping[str, Outlook]) -> Pace:
     """The pace of a study's last records; the usual one where one cannot be read, of which the report tells."""
     try:
-        return pace_of(plan)
+        return pace_of(plan, outlook)
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError):
         return Pace()
 
 
-def pace_of(plan: Plan) -> Pace:
+def pace_of(plan: Plan, outlook: Mapping[str, Outlook]) -> Pace:
     """The pace of a study's last records: what cells took, in the middle, and what passed between visits, in all.
 
     A populate is as far off its estimate as what is deleted afterwards, but in another direction (seen at 22.6 TiB).
@@ -185,31 +192,37 @@ def pace_of(plan: Plan) -> Pace:
     paths = sorted(results.stored(plan.results.records("")), key=lambda path: path.stat().st_mtime)
     visits = [list(of_visit) for _, of_visit in groupby(paths, key=lambda path: path.parent)][-VISITS:]
     if plan.target.of_kind.guests and visits:
-        pace = _pace_of_visits(plan, visits)
+        pace = _pace_of_visits(plan, outlook, visits)
         return Pace(pace, pace, pace)
-    cells = {(state, cell.name): cell for state, cell in plan.all_cells()}
     of_cells = []
     for path in paths[-LAST:]:
         record = results.read(path)
-        cell = cells.get((record["state"], record["cell"]))
+        estimated_s = _estimate_of(record, outlook)
         took_s = record.get("seconds", {}).get("total")
-        if cell and took_s:
-            of_cells.append(took_s / plan.cell_seconds(record["state"], cell))
+        if estimated_s and took_s:
+            of_cells.append(took_s / estimated_s)
     took = {True: 0.0, False: 0.0}
     estimated = {True: 0.0, False: 0.0}
     for before, after in pairwise(visits):
         last = results.read(before[-1])
         first = results.read(after[0])
-        state = first["state"]
-        if last["run"] == first["run"] and (state, first["cell"]) in cells:
-            from_empty = plan.from_empty(state)
+        if last["run"] == first["run"] and _estimate_of(first, outlook):
+            state = outlook[first["state"]]
             passed = datetime.fromisoformat(first["began"]) - datetime.fromisoformat(last["ended"])
-            took[from_empty] += passed.total_seconds()
-            estimated[from_empty] += plan.reach_seconds(state)
+            took[state.from_empty] += passed.total_seconds()
+            estimated[state.from_empty] += state.reach_s
     return Pace(median(of_cells or [1.0]), _ratio(took[True], estimated[True]), _ratio(took[False], estimated[False]))
 
 
-def _pace_of_visits(plan: Plan, visits: list[list[Path]]) -> float:
+def _estimate_of(record: Mapping[str, Any], outlook: Mapping[str, Outlook]) -> float | None:
+    """What the plan estimates for a record's cell; None for a cell that is no more in it."""
+    state = outlook.get(record["state"])
+    if state is None:
+        return None
+    return state.cells_s.get(record["cell"])
+
+
+def _pace_of_visits(plan: Plan, outlook: Mapping[str, Outlook], visits: list[list[Path]]) -> float:
     """The pace of a run's last visits to guests, by the clock: cells there have a disk's seconds.
 
     Two states are visited at once.
@@ -218,11 +231,8 @@ def _pace_of_visits(plan: Plan, visits: list[list[Path]]) -> float:
     own = [paths for paths in visits if results.read(paths[-1])["run"] == run]
     estimated_s = 0.0
     for paths in own:
-        state = paths[0].parent.name
-        estimated_s += plan.reach_seconds(state)
-        cells = {cell.name: cell for cell in plan.cells[state]}
-        for path in paths:
-            estimated_s += plan.cell_seconds(state, cells[path.stem])
+        state = outlook[paths[0].parent.name]
+        estimated_s += state.reach_s + sum(state.cells_s[path.stem] for path in paths)
     began = plan.results.request(f"visit_{own[0][0].parent.name}").stat().st_mtime
     return (own[-1][-1].stat().st_mtime - began) / estimated_s
 

@@ -1,121 +1,29 @@
 """The request: all that a playbook is told about a state and its cells, as one JSON file.
 
 What steps need beside what they say, such as a layout that is to be copied, it has by its digest.
-
-How much each task moves in a study is the target's amount, or less, where a layout or the disk below has less room.
-What is compared must have moved alike, so the amount is the same for all states of a study on a target. It is noted
-when the first state is requested, and holds as long as the claim and the layouts do.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
 from fsage import workloads
-from fsage.base import MIB, typed
+from fsage.base import typed
 from fsage.base.message import Unacceptable
-from fsage.model import plugins, structure
-from fsage.model.claim import REDUCED, Claim
-from fsage.model.filesystems import takes
+from fsage.model import structure
+from fsage.model.claim import Claim
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
 from fsage.model.structure import Step
 from fsage.plan import results
+from fsage.plan.amount import fitting_amount
 from fsage.plan.plan import Plan
 from fsage.records import messages
 from fsage.run import runs
 from fsage.study.cells import Cell
 from fsage.study.study import StudyError
-
-STEP_MIB = 64
-"""Amounts are multiples of the largest transfer of the studies, as the calibration's are."""
-LEAST_S = 0.25
-"""A sample lasts at least so long at the calibrated rate: a shorter one rides the burst that a device allows."""
-MAPS_SHARE = 1 / 64
-"""Share of what is free that stays for the maps of files in many pieces."""
-
-
-class Room(NamedTuple):
-    """Where files lie, such as 'state e.copied', and the bytes that they can take there."""
-
-    place: str
-    left_bytes: int
-
-
-def fitting_amount(plan: Plan, claim: Claim) -> Claim:
-    """The claim with the amount that all states of the study have room for. Raises StudyError: it is too little."""
-    layouts = _layouts(plan)
-    if not layouts and not plan.target.spec["sparse"]:
-        return claim
-    about = {"claim": claim["id"], "layouts": sorted(map(str, layouts))}
-    noted = results.read(plan.results.amount) or {}
-    if any(noted.get(key) != value for key, value in about.items()):
-        noted = {**about, "reduced": _reduced(plan, claim, layouts)}
-        results.write(plan.results.amount, noted)
-    fitted: object = {**claim, **noted["reduced"]}
-    return cast(Claim, fitted)
-
-
-def _reduced(plan: Plan, claim: Claim, layouts: dict[Step, str]) -> dict[str, int | str]:
-    """`amount_mib` and `amount_source` in place of the claim's, where there is less room; else nothing."""
-    if not _makes_bytes(plan, claim):
-        return {}
-    kept_bytes = 0
-    for store in claim.get("statfs_empty", ()):
-        kept_bytes += store["f_frsize"] * (store["f_bfree"] - store["f_bavail"])
-    rooms = []
-    for step, state in layouts.items():
-        free_bytes = plugins.beside(step, "inputs").free_bytes(plan, step)
-        rooms.append(Room(f"state {state}", int(free_bytes * (1 - MAPS_SHARE)) - kept_bytes))
-    if plan.target.spec["sparse"]:
-        rooms.append(Room("the disk below the sparse image", takes(plan.target.spec).written_bytes))
-    fullest = min(rooms, key=lambda room: room.left_bytes)
-    usual_mib = claim["amount_mib"]
-    amount_mib = usual_mib
-    tasks = max(1, len(claim.get("hosts", ()))) * claim.get("tasks", 1)
-    rate_mib_s = max(claim["calibration"]["write_mib_s"], claim["calibration"]["read_mib_s"])
-    a_task_mib = LEAST_S * rate_mib_s / tasks / claim.get("passes", 1)
-    least_mib = min(usual_mib, max(1, math.ceil(a_task_mib / STEP_MIB)) * STEP_MIB)
-    needed = _makes_bytes(plan, claim)
-    while needed > fullest.left_bytes and amount_mib > least_mib:
-        amount_mib = max(least_mib, (amount_mib - 1) // STEP_MIB * STEP_MIB)
-        needed = _makes_bytes(plan, {**claim, "amount_mib": amount_mib})
-    if needed > fullest.left_bytes:
-        raise StudyError(
-            f"study {plan.study.name} on target {plan.target.name}: files of a cell take {needed / MIB:.0f} MiB at "
-            f"least, and {fullest.place} has room for {fullest.left_bytes / MIB:.0f} MiB. A sample of less than "
-            f"{least_mib} MiB for each task lasts less than {LEAST_S:g} s and tells nothing. Measure on a larger "
-            "target (size_gib); nothing was touched"
-        )
-    if amount_mib == usual_mib:
-        return {}
-    return {
-        "amount_mib": amount_mib,
-        "amount_source": f"{REDUCED} {usual_mib} MiB in all states: {fullest.place} has room for "
-        f"{fullest.left_bytes / MIB:.0f} MiB",
-    }
-
-
-def _layouts(plan: Plan) -> dict[Step, str]:
-    """The layouts that states copy, each with one of these: how much is free there is known before it is built."""
-    layouts: dict[Step, str] = {}
-    for state in plan.study.expanded:
-        for step in state.steps(plan.target.file_scale, plan.seed):
-            if step.needs_input:
-                inputs = plugins.beside(step, "inputs")
-                if hasattr(inputs, "free_bytes"):
-                    layouts[inputs.layout_of(step)] = state.name
-    return layouts
-
-
-def _makes_bytes(plan: Plan, claim: Claim) -> int:
-    """The most bytes that the files of a cell of these states hold."""
-    every = {str({**cell.params, "iteration": 0}): cell.params for _, cell in plan.all_cells()}.values()
-    return max((workloads.bytes_of(workloads.params_of(params), claim)[1] for params in every), default=0)
-
 
 SCHEMA: Literal[1] = 1
 DEFAULTS = "defaults"
@@ -128,17 +36,14 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
     The request is noted (fsage.records.messages): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
-    plan.check_state(state_name)
-    plan.check()
-    state = plan.states[state_name]
+    way = plan.way_to(state_name)
     run = runs.current()
     claim = fitting_amount(plan, plan.claim) if plan.claim else None
-    steps, needed = plan.with_inputs(plan.steps(state_name))
     request: Request = {
         "schema": SCHEMA,
         "study": plan.study.name,
         "state": state_name,
-        "nominal": state.nominal,
+        "nominal": plan.states[state_name].nominal,
         "run": run.holder["run"] if run.holder else None,
         "holder": run.holder,
         "slurm_job": os.environ.get("SLURM_JOB_ID"),  # of which what srun launches is a step
@@ -146,15 +51,15 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "until": run.until.timestamp() if run.until else None,
         "tuning": plan.study.tuning,
         "reuse": plan.study.states.reuse,
-        "steps": steps,
-        "reach_s": plan.reach_seconds(state_name),
+        "steps": way.steps,
+        "reach_s": way.seconds,
         "first_instance": _first_instance(plan, state_name),
-        "cells": [_cell(plan, claim, state_name, steps, cell) for cell in cells],
+        "cells": [_cell(plan, claim, state_name, way.steps, cell) for cell in cells],
         "bundle": str(plan.results.bundle(state_name).absolute()),
         "evidence": str(plan.results.state(state_name).absolute()),
     }
-    if needed:
-        request["inputs"] = needed
+    if way.inputs:
+        request["inputs"] = way.inputs
     if claim and claim != plan.claim:
         request["amount_mib"] = claim["amount_mib"]
         request["amount_source"] = claim["amount_source"]
@@ -220,7 +125,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
         "order": cell.order,
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
-        "estimate_s": plan.cell_seconds(state, cell),
+        "estimate_s": plan.estimates.cell(state, cell).seconds,
         "makes_bytes": makes_bytes,
         "writes_bytes": writes_bytes,
         "phases": phases,

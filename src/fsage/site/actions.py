@@ -322,9 +322,12 @@ def hours(plan: Plan) -> str:
                 f"{plan.missing_count} cells, of which each phase ends after {duration(LONGEST_S)}, or ten times its "
                 "estimate"
             )
-        pace = progress.known_pace(plan)
-        cells_s = sum(plan.cell_seconds(state, cell) for state, cell in plan.missing_cells())
-        whole_s = cells_s * pace.cells + sum(pace.reach_seconds(plan, state) for state in plan.missing)
+        outlook = plan.outlook()
+        pace = progress.known_pace(plan, outlook)
+        whole_s = 0.0
+        for state in outlook.values():
+            if state.left:
+                whole_s += state.left_s * pace.cells + pace.reach_seconds(state)
         if plan.results.records("").exists():
             why = f"by what its last cells took, {pace.cells:.2g} times the estimate"
         elif plan.claim:
