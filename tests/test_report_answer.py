@@ -223,3 +223,41 @@ def test_an_answer_of_few_samples_has_no_interval(quickstart, tmp_path):
     found = answered(quickstart, records, tmp_path)
     assert "writing cannot be compared (2 against 2 samples are too few" in found.sentences[0]
     assert found.cards[0].detail.endswith("; n=2+2.") and found.cards[0].chance
+
+
+FEW_LAYOUT = {"layout": "b", "full": "80%", "now": False, "at": 91.23, "how": "ENOSPC", "following": None}
+PLANTED = {"level": "95%", "values": ["a", "b", "c"], "half": 2}
+
+
+@pytest.mark.parametrize(
+    ("template", "data", "sentence"),
+    [
+        ("planted", {**PLANTED, "outside": ["a"], "farthest": "b", "off": 0.5}, "2 of 3 planted values lie in the 95%"),
+        ("planted", {**PLANTED, "outside": [], "farthest": "", "off": None}, "All 3 planted values lie in the 95%"),
+        (
+            "limits/first",
+            {"layouts": [{**FEW_LAYOUT, "first": ["a file", "a link"]}]},
+            "b, 80% full: a file and a link fail at 91.2%",
+        ),
+        ("limits/first", {"layouts": [{**FEW_LAYOUT, "first": []}]}, "b, 80% full: all that is tried can be had until"),
+        (
+            "failures",
+            {"reasons": {"a": 1, "b": 2}, "stopped": True, "shown": 1},
+            "3 planned cells failed or stopped: a (1); and 1 more",
+        ),
+        ("timed", {"same": 0, "both": 0, "lines": False, "least": 3}, "No timed cell is of a layout that was counted."),
+        (
+            "defrag/earned",
+            {"state": "a", "work_s": 3.0, "gain_s": 0.0, "level": None},
+            "a: reads are not faster; the work took",
+        ),
+        (
+            "iocontrol/unmeasured",
+            {"refused": {"BFQ": ("no\nmodule", "none")}},
+            "BFQ was not measured: no module. Victim",
+        ),
+    ],
+)
+def test_what_seldom_happens_has_its_sentence_too(template: str, data: dict[str, object], sentence: str) -> None:
+    first, *_ = sentences(template, **data)
+    assert first.startswith(sentence)

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ from fsage.analysis.groups import samples
 from fsage.analysis.validity import PlannedCell, drifts, gaps
 from fsage.base import Misuse
 from fsage.model import plugins
-from fsage.statistics import ALPHA, Ratio, compare, ratio, smallest_p, trend
+from fsage.statistics import ALPHA, Ratio, Trend, compare, ratio, smallest_p, trend
 from fsage.study.study import Study
 
 DRAWS = 20_000
@@ -202,6 +202,14 @@ class AdviceRequest:
             raise Misuse(f"--cold-reads {self.cold_reads:g}: a number above 0 is allowed")
 
 
+class Doubts(NamedTuple):
+    """What weakens an advice: drifts within states, the trend `between` them, and sentences on the samples."""
+
+    drifts: list[str]
+    between: Trend
+    samples: list[str]
+
+
 @dataclass(frozen=True)
 class Advice:
     """`decision` is none where no two choices can be compared; `lacking`: what has no sample (analysis.validity)."""
@@ -214,7 +222,7 @@ class Advice:
     weighed: Weighed
     decision: Decision | None
     lacking: list[dict[str, object]]
-    doubts: list[str]
+    doubts: Doubts
     stamp: str
 
 
@@ -250,19 +258,11 @@ def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], reques
     )
 
 
-def _doubts(measured: Measured) -> list[str]:
+def _doubts(measured: Measured) -> Doubts:
     """What weakens the advice: drift, conditions or layouts that were not alike, one layout only."""
     records = measured.records
     ours = records[records["state"].isin(list(measured.seconds_per_mib))]
     taken = samples(ours[ours["params"] == measured.rows["params"].iloc[0]])  # those left out of the rows among them
-    drifting = drifts(taken).found
     passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
-    sentences = [f"Drift within a state: {drift}." for drift in drifting]
-    if between.p is None:
-        sentences.append(
-            "States were measured one after another: a drift from one to the next would count as a difference."
-        )
-    elif between.p <= ALPHA:
-        sentences.append(f"Drift between states: one range of the device changed with time (p={between.p:.2g}).")
-    return sentences + conditions(taken) + [basis(taken)]
+    return Doubts(drifts(taken).found, between, [*conditions(taken), basis(taken)])

@@ -64,12 +64,14 @@ def sentences(advice: Advice) -> list[str]:
 
 def doubts(advice: Advice) -> list[str]:
     """What was not measured, and what weakens the evidence."""
-    lines = []
-    if advice.decision:
-        lines += [f"Not compared: {name}, {why}." for name, why in _left_out(advice).items()]
-    for gap in advice.lacking:
-        lines.append(f"No sample: {gap['state']}: {gap['count']} cells {gap['status']}: {gap['why']}.")
-    return [*lines, *advice.doubts, f"Assumed: {advice.options.assumes}."]
+    return words.sentences(
+        "advice_doubts",
+        not_compared=_left_out(advice) if advice.decision else {},
+        lacking=advice.lacking,
+        doubts=advice.doubts,
+        alpha=ALPHA,
+        assumes=advice.options.assumes,
+    )
 
 
 def _left_out(advice: Advice) -> dict[str, str]:

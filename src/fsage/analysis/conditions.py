@@ -7,14 +7,14 @@ Whether what cells computed is the same in every layout: metrics `<phase>_checks
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from math import fsum
 from statistics import median
 from typing import NamedTuple
 
 import pandas as pd
 
-from fsage.base.sizes import counted
+from fsage.analysis import words
 from fsage.dataset import metrics, texts_of, unpacked, without
 from fsage.model.claim import REDUCED
 from fsage.statistics import LAYOUT, PLACE, SAMPLE, TARGET, Units
@@ -127,69 +127,30 @@ def values(group: pd.DataFrame, measure: str) -> list[float]:
     return units(group, measure).values
 
 
-BASIS = {
-    LAYOUT: "the layouts of {states}",
-    TARGET: "the targets that measured {states}",
-    PLACE: "the places of files in one layout of {states}",
-    SAMPLE: "rewrites of the same blocks in {states}",
-}
-
-
 def basis(samples: pd.DataFrame) -> str:
     """What the intervals are over, state by state."""
     frame = labelled(samples)
     kinds: dict[str, list[str]] = {}
     for state, group in frame.groupby("state", sort=False):
         kinds.setdefault(unit_of(group), []).append(str(state).split("@")[0])
-    over = [text.format(states=_some(kinds[kind])) for kind, text in BASIS.items() if kind in kinds]
-    if {PLACE, SAMPLE} & kinds.keys():
-        other = " Other layouts of these can differ by more."
-    else:
-        other = ""
-    return f"Intervals are over {'; over '.join(over)}.{other}"
-
-
-def few(parts: Sequence[str], most: int, between: str = ", ") -> str:
-    """'a, b and 3 more', where there are more than so many."""
-    if len(parts) > most:
-        return f"{between.join(parts[:most])} and {len(parts) - most} more"
-    return between.join(parts)
-
-
-def _some(states: list[str]) -> str:
-    """'80.50', '10.00, 40.00 and 80.00', '64 states'."""
-    if len(states) > 2 * SHOWN:
-        return f"{len(states)} states"
-    return " and ".join(filter(None, [", ".join(states[:-1]), states[-1]]))
+    return words.sentences("basis", kinds=kinds, most=2 * SHOWN)[0]
 
 
 def conditions(samples: pd.DataFrame) -> list[str]:
     """A sentence for each condition that is not alike in all samples; none where all is."""
     frame = labelled(samples)
     differing = _differing(samples)
-    sentences = [
-        f"Samples were taken under more than one {SETTING[name]}: {_counts(differing[name])}." for name in differing
-    ]
-    if sentences:
-        usual = frame.loc[frame["main"], "setting"].iloc[0]
-        sentences.append(
-            f"Samples under other conditions are never pooled nor compared; figures show those under {usual}."
-        )
     codes = samples.get("code", pd.Series(dtype="str")).dropna()
-    if codes.nunique() > 1:
-        sentences.append(
-            f"Samples were taken by more than one version of fsage: {_counts(codes)}. It was edited or replaced after "
-            "the first of them."
-        )
     alike = ["state", "structure", "setting"]
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
-    mixed = [f"{state} ({_counts(digests)})" for state, digests in places if digests.nunique() > 1]
-    if mixed:
-        sentences.append(
-            f"Measured in more than one layout: {few(mixed, SHOWN, '; ')}. "
-            "Samples of different layouts are never pooled: figures show the commonest of each group."
-        )
-    return sentences
+    return words.sentences(
+        "conditions",
+        differing={SETTING[name]: _counts(differing[name]) for name in differing},
+        usual=next(iter(frame.loc[frame["main"], "setting"]), ""),
+        codes=_counts(codes),
+        mixed=[(state, _counts(digests)) for state, digests in places if digests.nunique() > 1],
+        shown=SHOWN,
+    )
 
 
 def reduced(samples: pd.DataFrame) -> list[str]:
@@ -205,9 +166,9 @@ def reduced(samples: pd.DataFrame) -> list[str]:
 
 def _setting(samples: pd.DataFrame) -> pd.Series:
     differing = _differing(samples)
-    words = [f"{SETTING[name]} " + differing[name] for name in differing]
-    if words:
-        return words[0].str.cat(words[1:], sep=", ")
+    texts = [f"{SETTING[name]} " + differing[name] for name in differing]
+    if texts:
+        return texts[0].str.cat(texts[1:], sep=", ")
     return pd.Series("", samples.index, "str")
 
 
@@ -237,10 +198,10 @@ def _may_differ(samples: pd.DataFrame, setting: str) -> bool:
     return any(samples[name].nunique(dropna=False) > 1 for name in columns)
 
 
-def _counts(values: pd.Series) -> str:
-    """'6.18.0: 20 samples, 6.19.1: 1 sample', the commonest first."""
+def _counts(values: pd.Series) -> dict[str, int]:
+    """How many samples have each value, the commonest first."""
     counts = values.value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{value}: {counted(count, 'sample')}" for value, count in counts.items())
+    return {str(value): int(count) for value, count in counts.items()}
 
 
 ENDING = "_checksum"
@@ -289,7 +250,7 @@ def disagreements(frame: pd.DataFrame) -> list[str]:
         (value, most), *others = result.cells.items()
         for other, cells in others:
             sentences.append(
-                f"results differ: {result.phase} has checksum {other} in {few(cells, SHOWN_CELLS)}, and "
+                f"results differ: {result.phase} has checksum {other} in {words.few(cells, SHOWN_CELLS)}, and "
                 f"{value} in {len(most)} other cells: one of them read or computed something else, and no timing of "
                 "it counts"
             )

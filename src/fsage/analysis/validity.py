@@ -13,7 +13,7 @@ import pandas as pd
 
 from fsage.analysis.conditions import AXES, labelled
 from fsage.analysis.groups import Measure, measures, samples
-from fsage.base.sizes import counted
+from fsage.analysis.words import line, sentences
 from fsage.plan.settings import Commands
 from fsage.plan.target import Target
 from fsage.statistics import ALPHA, adjust_exploratory, trend
@@ -104,19 +104,9 @@ def extras(frame: pd.DataFrame) -> dict[str, int]:
 def failures(frame: pd.DataFrame) -> list[str]:
     """A sentence on cells that failed and why; none where none did."""
     failed = frame[frame["status"].isin(["failed", "stopped"]) & (frame["kind"] == "planned")]
-    if failed.empty:
-        return []
-    reasons = failed["why"].fillna("no reason is known").value_counts()
-    shown = "; ".join(f"{why} ({count})" for why, count in reasons.head(REASONS).items())
-    if len(reasons) > REASONS:
-        more = f"; and {len(reasons) - REASONS} more reasons"
-    else:
-        more = ""
-    if (failed["status"] == "stopped").any():
-        what = "failed or stopped"
-    else:
-        what = "failed"
-    return [f"{counted(len(failed), 'planned cell')} {what}: {shown}{more}."]
+    reasons = failed["why"].fillna("no reason is known").map(line).value_counts()
+    stopped = (failed["status"] == "stopped").any()
+    return sentences("failures", reasons=reasons.to_dict(), stopped=stopped, shown=REASONS)
 
 
 def missing(frame: pd.DataFrame, cells: list[PlannedCell]) -> list[PlannedCell]:
@@ -185,13 +175,4 @@ def fragmented_references(frame: pd.DataFrame) -> dict[str, str]:
 
 def of_references(frame: pd.DataFrame) -> list[str]:
     """Sentences for all these states together."""
-    references = fragmented_references(frame)
-    if not references:
-        return []
-    states = "; ".join(f"{state}: {why}" for state, why in list(references.items())[:FEW])
-    states += f"; and {len(references) - FEW} more" if len(references) > FEW else ""
-    return [
-        "Warning: the reference itself is fragmented, so the loss may be underestimated. Nothing was deleted in these "
-        f"states: {states}. `filler:`, `request_size:` and `files_at_once:` of a study say how its filler gets its "
-        "blocks."
-    ]
+    return sentences("references", references=fragmented_references(frame), shown=FEW)

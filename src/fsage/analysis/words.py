@@ -28,6 +28,18 @@ def joined(parts: Sequence[str], last: str = "and", between: str = ", ") -> str:
     return end
 
 
+def few(parts: Sequence[str], most: int, between: str = ", ") -> str:
+    """'a, b and 3 more', where there are more than so many."""
+    if len(parts) > most:
+        return f"{between.join(parts[:most])} and {len(parts) - most} more"
+    return between.join(parts)
+
+
+def line(text: object) -> str:
+    """A text from elsewhere without its line ends."""
+    return " ".join(str(text).split())
+
+
 def bounds(low: float | None, high: float | None, digits: int = 4) -> str:
     """An interval behind its value, ' (312.4 to 314)'; '' where there is none."""
     if low is None or high is None or math.isnan(low):
@@ -143,7 +155,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters.update(times=_times, percent=_percent, joined=joined, counted=counted)
+    templates.filters.update(times=_times, percent=_percent, joined=joined, counted=counted, few=few, line=line)
     templates.filters.update(size=round_size, exact_size=format_size, duration=duration)
     templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
     return templates

@@ -10,6 +10,7 @@ from statistics import median
 
 import pandas as pd
 
+from fsage.analysis.words import sentences
 from fsage.base import Failure, Refusal
 from fsage.base.message import say
 from fsage.count.work import Counted, Layout, count
@@ -93,32 +94,24 @@ def against_timed(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:
         valid = records
     if valid.empty:
         return None
-    sentences = [*_alike(frame, valid)]
     largest = valid[valid["transfer_size_bytes"] == valid["transfer_size_bytes"].max()]
     table = lies.slopes(largest)
-    if not table:
-        sentences.append(f"Timed files have too few different numbers of jumps ({lies.LEAST} at least) for a line.")
-    else:
-        sentences.append(
-            "A line through each timed file's time over its jumps, at the largest transfer. What is unexplained is the "
-            "standard deviation about it."
-        )
+    same, both = _alike(frame, valid)
+    text = sentences("timed", same=same, both=both, lines=bool(table), least=lies.LEAST)
     figure = lies.over_jumps(largest)
     figures = [figure] if figure else []
     rows = [lies.HEADS, *table] if table else []
-    return Section("Counted against timed", " ".join(sentences), figures, table=rows, front=len(figures))
+    return Section("Counted against timed", " ".join(text), figures, table=rows, front=len(figures))
 
 
-def _alike(frame: pd.DataFrame, valid: pd.DataFrame) -> list[str]:
-    """How many timed cells lie exactly as it was counted."""
+def _alike(frame: pd.DataFrame, valid: pd.DataFrame) -> tuple[int, int]:
+    """How many timed files lie exactly as it was counted, of how many in a layout that was counted."""
     timed = valid.dropna(subset=["measured_extents"]).assign(
         state=valid["state"].map(unseeded), place=valid["place"].fillna(1)
     )
     timed = timed.drop_duplicates(["state", "layout_digest", "place", "transfer_size_bytes"])
     both = timed.merge(frame, on=["state", "layout_digest", "place", "transfer_size_bytes"], suffixes=("_timed", ""))
-    if both.empty:
-        return ["No timed cell is of a layout that was counted."]
     same = (both["measured_extents"] == both["extents"]) & (
         (both["measured_mean_position"] - both["mean_position"]).abs() < 1e-6
     )
-    return [f"{same.sum()} of {len(both)} timed files lie exactly where they were counted."]
+    return int(same.sum()), len(both)

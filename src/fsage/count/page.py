@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fsage import statistics
+from fsage.analysis.words import sentences
 from fsage.base import MIB
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size
@@ -67,6 +68,33 @@ class OfState:
         """Whether all layouts are one: then nothing of them depends on the seed."""
         return bool(self.files["layout_digest"].nunique() == 1)
 
+    @property
+    def size(self) -> str:
+        """The size of one file."""
+        return f"{self.files['file_bytes'].iloc[0] / MIB:,.0f} MiB"
+
+    @property
+    def different(self) -> int:
+        """How many layouts there are; one, where all are alike."""
+        return 1 if self.alike else len(self.layouts)
+
+    @property
+    def pieces(self) -> str:
+        """'13 to 24 pieces'."""
+        low = self.files["extents"].min()
+        high = self.files["extents"].max()
+        if low == high:
+            return number_of(int(high), "piece")
+        return f"{low} to {high} pieces"
+
+    @property
+    def cost(self) -> str:
+        """'9% (6 to 12%)'."""
+        cost = self.spread(LOSS, "{:.0f}")
+        if "(" in cost:
+            return cost.replace(" (", "% (").replace(")", "%)")
+        return f"{cost}%"
+
     def spread(self, column: str, form: str = "{:.3g}") -> str:
         """'28 (9 to 41)': median over layouts, smallest to largest; a single number where all are alike."""
         values = self.layouts[column]
@@ -120,27 +148,21 @@ def write(
 def answer(counted: Counted, frame: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None) -> list[str]:
     """What a new file of the state that the study asks for gets, on other file systems too; and where it costs most."""
     states = of_states(frame)
-    if not states:
-        return ["No file could be written in any state."]
-    named = _headline(counted.plan.study, states)
-    worst = max(states, key=lambda state: state.loss)
-    sentences = [_pieces(counted, named), f"On a disk of {device_words(counted.device)}, {_cost(named)}."]
+    same_state = []
+    named = _headline(counted.plan.study, states) if states else None
     for title, other in (others or {}).items():
-        for of in of_states(other):
-            if of.state == named.state:
-                pieces = _range(of.files["extents"])
-                sentences.append(f"On {title} it lies in {pieces}, and {_cost(of)}.")
-    if worst is not named:
-        sentences += [f"{_pieces(counted, worst)} On the same disk {_cost(worst)}, the most of all counted states."]
-    alike = sum(state.alike for state in states)
-    if alike and counted.layouts > 1:
-        sentences.append(
-            f"In {alike} of {number_of(len(states), 'state')} the seed decides nothing: all their layouts are one."
-        )
-    missing = len(set(frame["state"])) - len(states)
-    if missing:
-        sentences.append(f"In {number_of(missing, 'state')} no file could be written.")
-    return sentences
+        same_state += [(title, of) for of in of_states(other) if named and of.state == named.state]
+    return sentences(
+        "counts",
+        places=counted.places,
+        device=device_words(counted.device),
+        named=named,
+        worst=max(states, key=lambda state: state.loss, default=None),
+        others=same_state,
+        states=len(states),
+        alike=sum(state.alike for state in states) if counted.layouts > 1 else 0,
+        missing=len(set(frame["state"])) - len(states),
+    )
 
 
 def kept_answer(plan: Plan) -> list[str]:
@@ -170,36 +192,6 @@ def _headline(study: Study, states: list[OfState]) -> OfState:
     compared = [line.state for line in study.headline]
     named = [state for state in states if any_means(compared, state.state)]
     return max(named or states, key=lambda state: state.loss)
-
-
-def _pieces(counted: Counted, of: OfState) -> str:
-    """'After filling to 80%, a new file of 192 MiB lies in 13 to 24 pieces (10 layouts).'."""
-    size = f"{of.files['file_bytes'].iloc[0] / MIB:,.0f} MiB"
-    if counted.places == 1:
-        files = f"a new file of {size} lies"
-    else:
-        files = f"{counted.places} new files of {size} lie each"
-    count = 1 if of.alike else len(of.layouts)
-    return f"After {of.name}, {files} in {_range(of.files['extents'])} ({number_of(count, 'layout')})."
-
-
-def _range(extents: pd.Series) -> str:
-    """'13 to 24 pieces'."""
-    low = extents.min()
-    high = extents.max()
-    if low == high:
-        return number_of(int(high), "piece")
-    return f"{low} to {high} pieces"
-
-
-def _cost(of: OfState) -> str:
-    """'that costs 9% (6 to 12%), computed'."""
-    cost = of.spread(LOSS, "{:.0f}").replace(")", "%)")
-    if "(" in cost:
-        cost = cost.replace(" (", "% (")
-    else:
-        cost = f"{cost}%"
-    return f"that costs {cost}, computed"
 
 
 def _sections(

@@ -47,7 +47,7 @@ class Outlook(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimates:
-    """Of a study's states on a target, by name in the order in which they are built."""
+    """Estimates for the states of a study on a target; `states` by name, in the order in which they are built."""
 
     study: Study
     target: Target

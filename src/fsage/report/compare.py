@@ -14,9 +14,9 @@ import pandas as pd
 
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
-from fsage.analysis.conditions import SETTING, few, settings
+from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import Measure, params_labels, plotted, samples, summarise
-from fsage.analysis.words import joined
+from fsage.analysis.words import few, sentences
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
 from fsage.report.page import draw
@@ -116,37 +116,20 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
 
 def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, str]) -> list[str]:
     """A sentence for each rate, and the test of the whole."""
-    sentences = []
-    for measure, part in rows.groupby("measure", sort=False):
-        factors = part["median"]
-        sentences.append(
-            f"{Measure.of(measure).name.capitalize()}s with {names[1]} reach {factors.median():.3f}x of {names[0]} in "
-            f"the median of {counted(len(part), 'group')}, from {factors.min():.3f}x to {factors.max():.3f}x."
-        )
     same = rows[rows["same"]]
-    if len(same) < len(rows):
-        sentences.append(
-            f"{counted(len(rows) - len(same), 'group')} of {len(rows)}: other layouts. There a difference may be one "
-            "of layouts, so there is no verdict; give both runs the same seed and file system."
-        )
-    if same.empty:
-        return sentences
     sure = same[same["p"] <= statistics.ALPHA].sort_values("p", kind="stable")
-    if len(sure):
-        each = [f"{_short(row)} {row.median:.3f}x" for row in sure.itertuples()]
-        result = f"{counted(len(sure), 'group')} changed: {few(each, SHOWN)}"
-    else:
-        result = "no group stands out"
-    moved = [Measure.of(measure).plural for measure, p in whole.items() if p <= statistics.ALPHA]
-    if moved:
-        together = f"; as a whole {joined(moved)} changed"
-    else:
-        together = ""
-    least = min([same["p"].min(), *whole.values()])
-    return [
-        *sentences,
-        f"In the same blocks, one test over {counted(len(same), 'group')} (p={least:.2g}): {result}{together}.",
-    ]
+    return sentences(
+        "compare",
+        before=names[0],
+        after=names[1],
+        rates=[(Measure.of(rate).plural, part["median"]) for rate, part in rows.groupby("measure", sort=False)],
+        groups=len(rows),
+        same=len(same),
+        least_p=f"{min([same['p'].min(), *whole.values()]):.2g}",
+        sure=[f"{_short(row)} {row.median:.3f}x" for row in sure.itertuples()],
+        shown=SHOWN,
+        moved=[Measure.of(rate).plural for rate, p in whole.items() if p <= statistics.ALPHA],
+    )
 
 
 def _short(row: Any) -> str:
@@ -157,13 +140,13 @@ def _short(row: Any) -> str:
 def _alone(tables: list[pd.DataFrame], names: tuple[str, str]) -> list[str]:
     """What only one of the two has."""
     keys = [table.set_index(ALIKE).index for table in tables]
-    sentences = []
+    alone = []
     for name, own, others in zip(names, keys, reversed(keys), strict=True):
-        alone = own.difference(others)
-        if len(alone):
-            states = list(alone.unique("state"))
-            sentences.append(f"Only {name} has {len(alone)} groups, in states {few(states, SHOWN)}.")
-    return sentences
+        groups = own.difference(others)
+        if len(groups):
+            states = list(groups.unique("state"))
+            alone.append(f"Only {name} has {counted(len(groups), 'group')}, in states {few(states, SHOWN)}.")
+    return alone
 
 
 def differences(frames: list[pd.DataFrame]) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from fsage.analysis.groups import params_labels
-from fsage.analysis.words import NONE
+from fsage.analysis.words import NONE, sentences
 from fsage.report.parts import Data, Section
 from fsage.report.view import Answer
 from fsage.workloads.metadata import DEVICE, OPERATIONS
@@ -24,9 +24,7 @@ def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
     for first, *others in counts_of_cells:
         pairs += len(others)
         differ += sum(counts != first for counts in others)
-    if not pairs:
-        return "No cell was measured twice, so nothing is said of chance."
-    return f"Measured again on the same image, {differ} of {pairs} cells differ in a count."
+    return sentences("again", pairs=pairs, differ=differ)[0]
 
 
 def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) -> Section | None:
@@ -61,11 +59,11 @@ def answer(found: Section | None) -> Answer | None:
     if found is None or not found.table:
         return None
     heads, *rows = found.table
-    sentences = []
+    first = []
     for state, cell, *counts in rows[:2]:
         named = [f"{name} {count}" for name, count in zip(heads[2:], counts, strict=True) if count not in (NONE, "0")]
-        sentences.append(f"In {state}, {cell}: {', '.join(named[:SHOWN])}.")
-    return Answer([*sentences, found.text[found.text.rindex(". ") + 2 :]])
+        first.append(f"In {state}, {cell}: {', '.join(named[:SHOWN])}.")
+    return Answer([*first, found.text[found.text.rindex(". ") + 2 :]])
 
 
 SHOWN = 4

@@ -15,8 +15,8 @@ import pandas as pd
 
 from fsage.analysis import validity
 from fsage.analysis.comparisons import of_state
-from fsage.analysis.conditions import few
 from fsage.analysis.groups import samples
+from fsage.analysis.words import few
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, shares
 from fsage.layouts.store import StoreLayout as Store

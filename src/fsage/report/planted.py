@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.analysis.truth import LEVEL, Inseparable, Recovered, recovered
-from fsage.analysis.words import joined
+from fsage.analysis.words import sentences
 from fsage.figures import Axis, Figure, Level, lines
 from fsage.report.parts import Data, Section
 
@@ -57,11 +57,6 @@ def _section(parameters: list[Recovered], figure: Figure) -> Section:
 
 def _sentences(parameters: list[Recovered]) -> list[str]:
     """How many of the values were found, and each beside what was planted."""
-    outside = [parameter.name.partition(",")[0] for parameter in parameters if not parameter.inside]
-    if outside:
-        most = f"{len(parameters) - len(outside)} of"
-    else:
-        most = "All"
     values = []
     off = {}
     for parameter in parameters:
@@ -69,17 +64,16 @@ def _sentences(parameters: list[Recovered]) -> list[str]:
         values.append(f"{name} {_value(parameter.found.value, parameter)} for {_value(parameter.planted, parameter)}")
         if parameter.planted:
             off[name] = abs(parameter.found.value / parameter.planted - 1)
-    half = -(-len(values) // 2)
-    sentences = [
-        f"{most} {len(parameters)} planted values lie in the {LEVEL:.0%} intervals of what was found. "
-        f"Found for planted are {joined(values[:half])}. Further ones are {joined(values[half:])}."
-    ]
-    if outside:
-        sentences.append(f"Outside {'lies' if len(outside) == 1 else 'lie'} {joined(outside)}.")
-    if off:
-        farthest = max(off, key=lambda name: off[name])
-        sentences.append(f"The farthest from what was planted is {farthest}, by {off[farthest]:.2%}.")
-    return sentences
+    farthest = max(off, key=lambda name: off[name], default="")
+    return sentences(
+        "planted",
+        level=f"{LEVEL:.0%}",
+        values=values,
+        half=-(-len(values) // 2),
+        outside=[parameter.name.partition(",")[0] for parameter in parameters if not parameter.inside],
+        farthest=farthest,
+        off=off.get(farthest),
+    )
 
 
 def _value(value: float, parameter: Recovered) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.conditions import values
 from fsage.analysis.groups import Measure, labelled_samples, measures, samples
+from fsage.analysis.words import sentences
 from fsage.base import Json
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.report.parts import Section
@@ -246,29 +247,20 @@ def section(frame: pd.DataFrame, study: Study) -> Section | None:
         return None
     target_effects = effects(frame)
     pairs = compared(frame, study)
-    sentences = [HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND]
-    if target_effects:
-        widths = [effect.high / effect.low for effect in target_effects if effect.high and effect.low]
-        if widths:
-            accuracy = f", known within a factor of {max(widths) ** 0.5:.3f}"
-        else:
-            accuracy = ""
-        factors = [effect.factor for effect in target_effects]
-        sentences.append(
-            f"Rates are divided by their target's factor, from {target_effects[0].states} states that all targets "
-            f"measured: {min(factors):.3f} to {max(factors):.3f}{accuracy}."
-        )
-    if pairs:
-        apart = [pair.sentence for pair in pairs if pair.apart]
-        sentences.append(
-            "Does age do the same to all targets? Each primary comparison was tested for a difference between "
-            f"targets. The test permutes residuals, at level {ALPHA:.0%} over all comparisons; differences below "
-            f"{MARGIN:.0%} do not count. Result: "
-            f"{'; '.join(apart) or 'no difference was found'}."
-        )
+    widths = [effect.high / effect.low for effect in target_effects if effect.high and effect.low]
+    text = sentences(
+        "targets",
+        how=HOW.get(study.targets, BOUND) if isinstance(study.targets, str) else BOUND,
+        factors=[effect.factor for effect in target_effects],
+        states=target_effects[0].states if target_effects else 0,
+        within=max(widths) ** 0.5 if widths else None,
+        tested=bool(pairs),
+        apart=[pair.sentence for pair in pairs if pair.apart],
+        level=f"{ALPHA:.0%}",
+    )
     figures = filter(None, [_effects_figure(target_effects, names), _pairs_figure(pairs, names)])
     table = _table(frame, target_effects, names)
-    return Section("Targets", " ".join(sentences), [*figures], warnings=warnings(frame), table=table)
+    return Section("Targets", " ".join(text), [*figures], warnings=warnings(frame), table=table)
 
 
 def _effects_figure(target_effects: list[Effect], names: list[str]) -> Lines | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from fsage.api.model import MIB, Json, round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options, statistics
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, statistics, words
 
 from .recipe import BEFORE, States
 
@@ -81,16 +81,9 @@ def _earned(state: str, work_s: float, measured: Measured, before: str) -> str:
     """After how many cold reads of a file its defragmentation has saved the time that it took."""
     was = statistics.summarise(list(measured.seconds_per_mib[before].values()))
     now = statistics.summarise(list(measured.seconds_per_mib[state].values()))
-    gain = (was.median or 0.0) - (now.median or 0.0)
-    cost = f"the work took {work_s * 1024:.3g} s for a GiB, timed once"
-    if gain <= 0:
-        return f"{state}: reads are not faster; {cost}."
-    text = f"{state}: {cost}, and is earned back after {work_s / gain:.2g} cold reads of the file"
-    if was.interval is None or now.interval is None:
-        return f"{text} (too few samples for an interval)."
-    least = was.interval.low - now.interval.high
-    most = was.interval.high - now.interval.low
-    level = was.interval.level + now.interval.level - 1
-    if least <= 0:
-        return f"{text}, or never: the intervals of the two medians overlap."
-    return f"{text} ({work_s / most:.2g} to {work_s / least:.2g} as the reads scatter, {level:.1%})."
+    found = {"state": state, "work_s": work_s, "gain_s": (was.median or 0.0) - (now.median or 0.0), "level": None}
+    if was.interval and now.interval:
+        found["least_gain_s"] = was.interval.low - now.interval.high
+        found["most_gain_s"] = was.interval.high - now.interval.low
+        found["level"] = was.interval.level + now.interval.level - 1
+    return words.sentences("defrag/earned", **found)[0]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
+from fsage.api.model import Json
 from fsage.api.report import Answer, Data, Section, unseeded, words
 
 from .model import PROBES, WORDS
@@ -47,7 +48,8 @@ def sentences(data: Data, states: Collection[str] | None = None) -> list[str]:
         return []
     if states is not None:
         rows = rows[rows["state"].isin(states)]
-    return [_first(str(state), of_state) for state, of_state in rows.groupby("layout", sort=False)]
+    by_layout = rows.groupby("layout", sort=False)
+    return words.sentences("limits/first", layouts=[_first(str(state), of_state) for state, of_state in by_layout])
 
 
 def _rows(data: Data) -> pd.DataFrame:
@@ -57,25 +59,27 @@ def _rows(data: Data) -> pd.DataFrame:
     return rows.assign(layout=rows["state"].map(unseeded))
 
 
-def _first(layout: str, rows: pd.DataFrame) -> str:
-    fails = {name: rows[f"{name}_fails_at_percent"].min() for name in PROBES if f"{name}_fails_at_percent" in rows}
-    at = min((percent for percent in fails.values() if pd.notna(percent)), default=None)
-    full = _span(rows["from_full_percent"], "%")
-    if at is None:
-        return f"{layout}, {full} full: all that is tried can be had until nothing is left."
-    names = [name for name, percent in fails.items() if percent <= at + ALIKE_POINTS]
-    if at <= rows["from_full_percent"].max() + ALIKE_POINTS:
-        when = "can no longer be had now"
-    else:
-        when = f"fails at {at:.1f}%"
-    later = {name: percent for name, percent in fails.items() if name not in names and pd.notna(percent)}
-    then = ""
-    if later:
-        following = min(later, key=lambda name: later[name])
-        then = f" Next is {WORDS[following]} at {later[following]:.1f}%."
-    return (
-        f"{layout}, {full} full: {words.joined([WORDS[name] for name in names])} {when} ({_how(rows, names[0])}).{then}"
-    )
+def _first(layout: str, rows: pd.DataFrame) -> Json:
+    """What fails first in a layout, at which fullness, and what follows; `first` is empty where nothing does."""
+    fails: dict[str, float] = {}
+    for name in PROBES:
+        percents = rows.get(f"{name}_fails_at_percent", pd.Series(dtype=float)).dropna()
+        if len(percents):
+            fails[name] = float(percents.min())
+    at = min(fails.values(), default=0.0)
+    first = [name for name, percent in fails.items() if percent <= at + ALIKE_POINTS]
+    later = [name for name in fails if name not in first]
+    following = min(later, key=lambda name: fails[name], default=None)
+    return {
+        "layout": layout,
+        "full": _span(rows["from_full_percent"], "%"),
+        "first": [WORDS[name] for name in first],
+        "now": at <= rows["from_full_percent"].max() + ALIKE_POINTS,
+        "at": at,
+        "how": _how(rows, first[0]) if first else "",
+        "following": following and WORDS[following],
+        "following_at": following and fails[following],
+    }
 
 
 def _failed(rows: pd.DataFrame, name: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from fsage.api.model import format_size, round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options
+from fsage.api.report import AdviceRequest, Choice, Measured, Options, words
 
 from .recipe import States
 
@@ -32,13 +32,10 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
     parts = {}
     for size, by in sorted(states.items()):
         parts[size] = dict.fromkeys([by[level] for level in levels], 1 / len(levels))
-    notes = [f"Deleted files: {', '.join(map(str, levels))}" + (", equally likely." if len(levels) > 1 else ".")]
-    left = sorted(every - set(levels))
-    if left:
-        notes.append(f"Left out, because not every size was measured: {', '.join(map(str, left))} deleted files.")
+    small = {}
     if request.files:
-        below = ", ".join(f"{request.files.share_of_files(size):.0%} below {format_size(size)}" for size in parts)
-        notes.append(f"Small files: {below}. While one is written, its preallocation is larger than the file.")
+        small = {size: request.files.share_of_files(size) for size in parts}
+    notes = words.sentences("prealloc/levels", levels=levels, left=sorted(every - set(levels)), small=small)
     return Options(
         "preallocation",
         format_size(min(parts)),

@@ -104,18 +104,12 @@ def agreement(data: Data) -> Section | None:
 
 def _drawn(data: Data) -> list[str]:
     """How well samples stand for the layout."""
-    sentences = []
+    samples = []
     for state, noted in copied(data).items():
         drawn = noted.get("drawn") or {}
         if "windows" in drawn:
-            sentences.append(
-                f"{state}: {len(dataset.lists(drawn['windows'])[0])} of {drawn['of_windows']} windows of "
-                f"{drawn['window_groups']} groups, {100 * drawn['free_share_sample']:.1f}% free where the whole is "
-                f"{100 * drawn['free_share_whole']:.1f}%. "
-                f"The earth mover's distance of free bytes by size is {_distance(drawn['emd_size'])} powers of two. "
-                f"That of groups by free share is {_distance(drawn['emd_share'])}."
-            )
-    return sentences
+            samples.append((state, len(dataset.lists(drawn["windows"])[0]), drawn))
+    return words.sentences("replica/drawn", samples=samples)
 
 
 def span(ratio: statistics.Ratio) -> str:
@@ -124,10 +118,6 @@ def span(ratio: statistics.Ratio) -> str:
         return ""
     interval = ratio.interval
     return f"{ratio.value:.2f}" + (f" ({interval.low:.2f} to {interval.high:.2f})" if interval else "")
-
-
-def _distance(distance: dict[str, float]) -> str:
-    return f"{distance['this']:.3f} ({distance['low']:.3f} to {distance['high']:.3f} over {distance['draws']} draws)"
 
 
 def _by_layout(data: Data) -> dict[str, dict[str, dict[str, Any]]]:

@@ -53,11 +53,7 @@ def hot(data: Data) -> Section | None:
         why = done[HOT].get("unsupported")
         if why:
             warnings.append(f"Pieces of {piece}: what is hot could not be defragmented alone: {why}.")
-        elif (share := _share(done)) is not None:
-            texts.append(
-                f"Pieces of {piece}: {round_size(done[HOT]['moved_bytes'])} were moved for what is hot, "
-                f"{round_size(done[AFTER]['moved_bytes'])} for the whole file: {share:.0%}."
-            )
+        kept_of: dict[str, float] = {}
         for panel in by_panel(everything):
             if panel[0].piece != piece:
                 continue
@@ -70,7 +66,9 @@ def hot(data: Data) -> Section | None:
                     table.append(_row(label, piece, stage, done[stage], by_stage[stage]))
             kept = _kept(by_stage)
             if kept is not None:
-                texts.append(f"{label}: the hot ranges alone gave {kept:.0%} of the whole file's gain.")
+                kept_of[label] = kept
+        share = None if why else _share(done)
+        texts += words.sentences("iocontrol/hot", piece=piece, moved=done, share=share, gains=kept_of)
     text = (
         "Only the hot ranges of the fragmented file are read, in all stages. In stage hot, the file system's own call "
         "made each fragmented hot range contiguous, one range at a time. In stage after, its tool defragmented the "
@@ -225,9 +223,8 @@ def _unsupported(data: Data, workload: str) -> list[str]:
     measured = set(rows.loc[rows["status"] == "valid", "scheduler"])
     refused = rows[rows["status"] == "unsupported"]
     reasons = dict(zip(refused["scheduler"], refused["why"], strict=True))
-    sentences = []
+    absent = {}
     for name, why in reasons.items():
         if name not in measured:
-            published = VICTIMS[workload].get(PUBLISHED.get(name, ""), "none")
-            sentences.append(f"{scheduler_label(name)} was not measured: {why}. Victim in Park and Eom: {published}.")
-    return sentences
+            absent[scheduler_label(name)] = why, VICTIMS[workload].get(PUBLISHED.get(name, ""), "none")
+    return words.sentences("iocontrol/unmeasured", refused=absent)
