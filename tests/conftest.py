@@ -29,10 +29,11 @@ from lustre_site import Site, site_in
 from machine import Machine
 from session import PREFIX
 
-from fsage.host.device import capabilities, cgroups, loops, seek
-from fsage.host.system import files, library, mounting, namespace, settings
+from fsage.host.device import capabilities, loops
+from fsage.host.system import cgroups, files, library, mounting, namespace, settings
 from fsage.host.verbs import claim
 from fsage.layouts.machine import mounts
+from fsage.studies.slowdisk.host import seek
 from fsage.study.files import load_study
 from fsage.study.study import Study, StudyError
 

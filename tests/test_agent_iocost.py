@@ -14,12 +14,12 @@ from session import PREFIX
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
-from fsage.host.device import cgroups, iocost
 from fsage.host.instruments.cleanup import undo
-from fsage.host.system import files, kernel, mounting, settings
+from fsage.host.system import cgroups, files, kernel, mounting, settings
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts.machine import Mount, mounts
+from fsage.studies.slowdisk.host import iocost
 
 Spec = dict[str, Any]
 MODEL = {

@@ -20,13 +20,14 @@ from local_targets import claimed
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
-from fsage.host.device import capabilities, loops, seek, seekdisk
-from fsage.host.system import files, mounting, settings
+from fsage.host.device import capabilities, loops
+from fsage.host.system import files, kernel, mounting, settings
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import claim
 from fsage.layouts import machine
+from fsage.studies.slowdisk.host import seek, seekdisk
 
 pytestmark = pytest.mark.root
 Spec = dict[str, Any]
@@ -140,7 +141,7 @@ def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
     point = seek.point_of(target.claim["stores"][0])
     for device in target.devices:
         mounting.unmount_all(device)
-        loops.detach(seek.disks(target.home)[0])
+        loops.detach(seek.MODEL.disks(target.home)[0])
     mounting.unmount(point)
     while seek.server_of(target.claim["stores"][0]["image"]):
         time.sleep(0.01)
@@ -153,7 +154,7 @@ def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_p
     target = open_target(spec)
     store = target.claim["stores"][0]
     point, image = seek.point_of(store), store["image"]
-    loop, (disk,) = target.devices[0], seek.disks(target.home)
+    loop, (disk,) = target.devices[0], seek.MODEL.disks(target.home)
     mounting.unmount_all(loop)
     loops.detach(disk)
     mounting.unmount(point)
@@ -193,7 +194,7 @@ def images_of(spec: Spec) -> list[dict[str, Any]]:
 
 
 def test_without_fuse_it_says_so_and_claims_nothing(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seekdisk, "FUSE", "/dev/no-such-fuse")
+    monkeypatch.setattr(kernel, "FUSE", "/dev/no-such-fuse")
     monkeypatch.setattr(capabilities, "_tried", capabilities._tried.__wrapped__)  # not what was tried before
     home = Path(spec["home"]) / spec["name"]
     for check in (True, False):

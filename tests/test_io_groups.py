@@ -17,15 +17,16 @@ from states import bring
 
 from fsage import workloads
 from fsage.host.cells import measure
-from fsage.host.device import cgroups, iocost, loops
-from fsage.host.instruments import cleanup, io_groups
+from fsage.host.device import loops
 from fsage.host.states import state
-from fsage.host.system import settings
+from fsage.host.system import cgroups, settings
 from fsage.host.system.files import read_json
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.host.verbs import tune
 from fsage.model import structure
+from fsage.studies.iocontrol.instruments import io_groups
+from fsage.studies.slowdisk.host import groups, iocost
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
@@ -73,11 +74,11 @@ def outcome(target: Target, first: dict, *more: dict) -> workloads.Outcome:
 
 def queue(target: Target) -> str:
     (device,) = loops.devices_of(target.claim["stores"][0]["image_id"])
-    return loops.value_of(cleanup._scheduler_of(device))
+    return loops.value_of(groups._scheduler_of(device))
 
 
 def in_groups(target: Target) -> list[str]:
-    found = {pid for group in cleanup.groups_left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
+    found = {pid for group in groups.groups_left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
     return sorted(found - {str(os.getpid())})  # which goes there to start another
 
 
@@ -93,7 +94,7 @@ def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
     if cgroups.v1() is None:
         pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
     found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
-    left = cleanup.groups_left_over(target.home), iocost._below(str(cgroups.v1()))
+    left = groups.groups_left_over(target.home), iocost._below(str(cgroups.v1()))
     # The next cells move the controller. An idle worker of the loop device would hold it in v1 for nearly two minutes.
     tune.undo(target.home)
     assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
@@ -169,9 +170,9 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> No
 def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
     def remove() -> None:
         wait_for(lambda: bool(in_groups(target)))
-        cleanup.end_readers(target.home)
-        for group in cleanup.groups_left_over(target.home):
-            iocost.UNDO["group"]({"path": str(group)})
+        groups.end_readers(target.home)
+        for group in groups.groups_left_over(target.home):
+            iocost.MODEL.changes["group"]({"path": str(group)})
 
     remover = Thread(target=remove)
     remover.start()
@@ -200,7 +201,7 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert queue(target) == "none" and not in_groups(target)
 
     killed(target, "sqlite")
-    there = cleanup.groups_left_over(target.home)
+    there = groups.groups_left_over(target.home)
     assert tune.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
     proof = tune.recover(target.spec, {}, False)["proof"]
     assert any("has the scheduler none again" in line for line in proof)
@@ -214,23 +215,23 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
 def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target: Target) -> None:
     tune.undo(target.home)
     now = open_target(target.spec)  # on another loop device than before
-    cleanup.put_scheduler(now, "bfq")
-    assert queue(target) == "bfq" and not cleanup.groups_left_over(target.home) and cleanup.left_over(target.home)
-    cleanup.put_scheduler(now, "bfq")
+    groups.put_scheduler(now, "bfq")
+    assert queue(target) == "bfq" and not groups.groups_left_over(target.home) and groups.left_over(target.home)
+    groups.put_scheduler(now, "bfq")
     assert len(settings.journal_entries(settings.journal_of(target.home))) == 1, "what was before is noted once"
     assert state.diagnose(target.spec, request([]), False)["todo"] == []
-    assert queue(target) == "none" and not cleanup.left_over(target.home)
+    assert queue(target) == "none" and not groups.left_over(target.home)
 
 
 def test_bfqs_own_switch_is_as_it_was_where_the_device_had_bfq(target: Target) -> None:
     now = open_target(target.spec)
-    path = cleanup._scheduler_of(now.devices[0])
+    path = groups._scheduler_of(now.devices[0])
     path.write_text("bfq")
     switch = path.parent / "iosched/low_latency"
     assert switch.read_text() == "1\n"
-    cleanup.put_scheduler(now, "bfq")
+    groups.put_scheduler(now, "bfq")
     assert switch.read_text() == "0\n"
-    cleanup.undo_cell(now)
+    groups.undo_cell(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

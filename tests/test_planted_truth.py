@@ -11,8 +11,8 @@ from scipy import stats
 from simulated import holds
 
 from fsage.analysis.truth import Inseparable, Reads, planted, recover
-from fsage.host.device.seekdisk import Costs
 from fsage.model.counting import place
+from fsage.studies.slowdisk.host.seekdisk import Costs
 
 MIB = 1 << 20
 BYTES = 384 * MIB

@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 
 from fsage.base import Failure
 from fsage.base.shell import run
-from fsage.host.device import models, seek
-from fsage.host.device.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
+from fsage.host.device import models
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.model.declaration import device_model
-from fsage.model.device import Iocost, Moved, Place, Seek
+from fsage.model.device import Moved, Place
+from fsage.studies.slowdisk.host import seek
+from fsage.studies.slowdisk.host.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
+from fsage.studies.slowdisk.model import Iocost, Seek
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB
@@ -142,7 +144,7 @@ def served(backing: Path, point: Path) -> Iterator[Path]:
     argv = [
         sys.executable,
         "-m",
-        "fsage.host.device.seekdisk",
+        "fsage.studies.slowdisk.host.seekdisk",
         str(backing),
         str(point),
         json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005}),
@@ -168,8 +170,9 @@ from fsage.host.system import namespace
 place = Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
 with namespace.entered([str(place)]):
-    disk = [sys.executable, "-m", "fsage.host.device.seekdisk", str(place / "backing"), str(place / "point"), "{}"]
-    disk[-1] = json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005})
+    module = "fsage.studies.slowdisk.host.seekdisk"
+    costs = json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005})
+    disk = [sys.executable, "-m", module, str(place / "backing"), str(place / "point"), costs]
     subprocess.run(disk, check=True)
     attach = ["losetup", "--find", "--show", str(place / "point/disk")]
     device = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()

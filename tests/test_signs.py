@@ -19,7 +19,6 @@ from test_measure import asked, cell, observed
 from fsage.base import typed
 from fsage.host import claiming
 from fsage.host.cells import measure
-from fsage.host.device import seek
 from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.layouts import machine
@@ -30,6 +29,7 @@ from fsage.records.record import absent_of, make_record
 from fsage.studies.lustre.host import connections
 from fsage.studies.neighbours.instruments import signs as looks
 from fsage.studies.paf.model import Populate
+from fsage.studies.slowdisk.host import seek
 from fsage.study.files import load_study
 
 DATA = Path(__file__).parent / "data/signs"

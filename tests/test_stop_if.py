@@ -21,7 +21,6 @@ from test_measure import STEPS, asked, observed
 from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming
 from fsage.host.cells import measure
-from fsage.host.device import seek
 from fsage.host.instruments import instrument
 from fsage.host.instruments.instrument import Instruments, Stopped, Visit
 from fsage.host.states import state
@@ -32,6 +31,7 @@ from fsage.model.answers import Busy
 from fsage.model.declaration import complete
 from fsage.studies.neighbours.instruments import limits as of_site
 from fsage.studies.neighbours.instruments import neighbours, probe
+from fsage.studies.slowdisk.host import seek
 
 LOAD_S = 900
 ON_LUSTRE = {"name": "a", "kind": "lustre", "directory": "/mnt/a", "lustre": {"fsname": "a", "mgs": "10.0.0.1@tcp"}}

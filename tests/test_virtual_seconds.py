@@ -11,14 +11,15 @@ import pytest
 from guests import KERNELS, ask, observations, target
 
 from fsage.base import MIB, Refusal
-from fsage.host.device import models, seekdisk, virtual
-from fsage.host.device.seekdisk import PAGE_BYTES
+from fsage.host.device import models
 from fsage.model import device
 from fsage.model.declaration import complete
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.paf.model import Fragment, Populate
+from fsage.studies.slowdisk.host import seekdisk, virtual
+from fsage.studies.slowdisk.host.seekdisk import PAGE_BYTES
 from fsage.workloads import metadata, sequential
 
 

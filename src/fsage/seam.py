@@ -105,9 +105,10 @@ def count(job: Job) -> Iterator[Json]:
 
 def why_no_model(kind: str) -> str | None:
     """Why this machine cannot have a device model of this kind, as it is by default; None when it can."""
-    from fsage.host.device.models import KINDS
+    from fsage.host.device import models
 
-    return KINDS[kind].unavailable_because(KINDS[kind].defaults)
+    model = models.named(kind)
+    return model.unavailable_because(model.defaults)
 
 
 def images_missing(folder: str | None) -> list[str]:

@@ -15,9 +15,11 @@ It does one shard of the step, after the steps `done`. It calls `check_lease` be
 - `format_again(target, options)`: make the file system anew within a step, with options of mkfs;
 - `kernel`: `opened(path, flags)` is a descriptor that is closed when a block ends, `closing(descriptor)` closes one;
   `allocate(descriptor, mode, offset, size)` is fallocate(2), for what is no file of a state;
-- `caches`: `flush(mount)` writes out what is dirty, syncfs(2); `give_up(path)` flushes one file and drops its pages;
+- `caches`: `flush(mount)` writes out what is dirty, syncfs(2); `give_up(path)` flushes one file and drops its pages,
+  `cached_pages(paths)`: how many pages of files are in memory;
 - `available_memory_bytes()`: how much memory a process may take;
-- `run(argv)`: run a program of the system; it raises Failure with what that says.
+- `run(argv)`: run a program of the system; it raises Failure with what that says. `at_hand(argv, files)`: a command
+  with the files in memory that it must inherit, as {agent}, fsage's program; `stop(process)`: end a command with its children.
 
 Instruments. Each is a subclass in a module of `instruments`, and is found there:
 
@@ -39,7 +41,7 @@ Where guests do the work of a kind, its states are images, made in one guest, an
 - `Guest`: in a guest, its first process: it begins, does pieces of work, and ends.
 """
 
-from fsage.base.shell import run
+from fsage.base.shell import run, stop
 from fsage.host import guests
 from fsage.host.filesystems.ext4 import Ext4
 from fsage.host.instruments.eviction import make_files as make_eviction_files
@@ -50,6 +52,7 @@ from fsage.host.stores.filesystems import FileSystem, Mover, one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, kernel
+from fsage.host.system.library import at_hand
 from fsage.host.system.space import available_bytes as available_memory_bytes
 from fsage.host.targets.kinds import Lacking
 from fsage.host.targets.target import OtherHost, Target

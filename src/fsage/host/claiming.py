@@ -28,7 +28,6 @@ from fsage.host.targets.target import Target
 from fsage.model import declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import tasks_of
-from fsage.model.device import Computed, Virtual
 from fsage.model.filesystems import takes
 from fsage.model.hosts import Asker, clients_of
 from fsage.model.target import Limits, Spec
@@ -343,6 +342,6 @@ def words_of(target: Target) -> str:
     ours = target.claim
     pair = ours["calibration"]
     found = f"{target.capacity_bytes / MIB:.0f} MiB, {ours['device_model']['label']}, {ours['amount_mib']} MiB a task"
-    if target.model.kind in (Computed.kind, Virtual.kind):  # nothing was measured
+    if target.model.in_guests:  # nothing was measured
         return found
     return f"{found}, {pair['write_mib_s']} MiB/s written and {pair['read_mib_s']} MiB/s read"

@@ -192,7 +192,7 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> Jso
         raise Refusal(
             f"{where}.kind is {kind!r}: allowed are {', '.join(device.declarable())}, or no {where.rpartition('.')[2]}"
         )
-    of_kind = device.KINDS[kind]
+    of_kind = device.kinds()[kind]
     known_keys(where, given, {"kind": kind, **of_kind.defaults})
     model = {"kind": kind, **of_kind.defaults, **given}
     for key, usual_value in of_kind.defaults.items():

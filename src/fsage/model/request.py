@@ -15,7 +15,7 @@ from fsage.model.structure import Step
 
 
 class Query(TypedDict):
-    """A query that is repeated until it has taken `seconds` (fsage.host.instruments.query)."""
+    """A query that is repeated until it has taken `seconds` (fsage.studies.iocontrol.instruments.query)."""
 
     path: str
     seconds: float
@@ -46,7 +46,7 @@ class Group(_Group, total=False):
 
 
 class IoGroups(TypedDict):
-    """Groups that share a device by weight (fsage.host.instruments.io_groups).
+    """Groups that share a device by weight (fsage.studies.iocontrol.instruments).
 
     `queue`: the device's scheduler; `cost`: None where IOCost is off. They are counted over the same `seconds`, after
     `settle_s`.

@@ -69,8 +69,8 @@ def check_claim(value: object) -> None:
         raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")
     for key in ("kind", "of"):
         model = claim["device_model"].get(key, device.USUAL)
-        if model not in list(device.KINDS):
-            known = ", ".join(device.KINDS)
+        if model not in device.kinds():
+            known = ", ".join(device.kinds())
             raise Unacceptable(f"is not as the agent writes it: device_model.{key} is {shown(model)}: one of {known}")
 
 

@@ -135,7 +135,7 @@ def _charges_s(observation: JsonView, metrics: Mapping[str, float]) -> float | N
     extents = measured_extents(observation["phases"])
     workload = workloads.load(observation["params"]["workload"])
     moved_bytes = metrics.get("write_bytes") or metrics.get("read_bytes")
-    if not (extents and moved_bytes and hasattr(workload, "moved") and model.get("kind") in device.KINDS):
+    if not (extents and moved_bytes and hasattr(workload, "moved") and model.get("kind") in device.kinds()):
         return None
     moved = workload.moved(workloads.params_of(observation["params"]), extents, moved_bytes)
     if moved:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.base import Call, Failure, Refusal, in_words, shell
-from fsage.host.device import cgroups, loops, seekdisk
-from fsage.host.system import caches, fanotify, kernel, mounting, namespace, space
+from fsage.host.device import loops
+from fsage.host.system import caches, cgroups, fanotify, kernel, mounting, namespace, space
 from fsage.layouts import fiemap
 from fsage.model.answers import Obstacle
 
@@ -105,7 +105,7 @@ def _mount_block_device() -> None:
 
 def _mount_fuse() -> None:
     """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
-    os.close(os.open(seekdisk.FUSE, os.O_RDWR))
+    os.close(os.open(kernel.FUSE, os.O_RDWR))
     _mount_in_vain("fsage-attempt", "fuse")
 
 

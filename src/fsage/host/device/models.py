@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsage.base import Json
-from fsage.host.device.iocost import Iocost
 from fsage.host.device.model import Model
-from fsage.host.device.seek import Seek
-from fsage.host.device.virtual import Virtual
 from fsage.model import device as facts
+from fsage.model import plugins
 
 if TYPE_CHECKING:
-    from fsage.model.claim import Claim
+    from fsage.model.claim import Claim, Image
 
 
 class Computed(Model, facts.Computed):
@@ -25,13 +24,44 @@ class Computed(Model, facts.Computed):
         return self.parameters
 
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (Model, Iocost, Computed, Seek, Virtual)}
+OWN: dict[str, type[Model]] = {model.kind: model for model in (Model, Computed)}
+
+
+def named(kind: str) -> type[Model]:
+    """The model of a kind: that of the studies' folders is MODEL of a module of this name."""
+    if kind in OWN:
+        return OWN[kind]
+    model: type[Model] = plugins.module(__package__, "host", kind).MODEL
+    return model
+
+
+def every() -> list[type[Model]]:
+    """All that a target may have."""
+    return list(map(named, facts.kinds()))
+
+
+def disks(home: Path) -> list[Image]:
+    """The files of all disks of models that a target's journal names."""
+    return [disk for model in every() for disk in model.disks(home)]
+
+
+def end_disks(home: Path) -> list[str]:
+    """End these disks, to which nothing is attached any more; a sentence for each. Raises Failure."""
+    if os.geteuid():  # every entry of the journal took root to make, and takes root to undo
+        return []
+    return [sentence for model in every() for sentence in model.end_disks(home)]
+
+
+def end_in_guest() -> None:
+    """End every disk of this guest, whose file systems are unmounted."""
+    for model in every():
+        model.end_in_guest()
 
 
 def claimed(home: Path, name: str, claim: Claim) -> Model:
     """The model of a target as its claim has it; none while that is not chosen yet."""
     parameters = claim.get("device_model", {"kind": Model.kind})
-    return KINDS[parameters["kind"]](home, name, parameters)
+    return named(parameters["kind"])(home, name, parameters)
 
 
 def choose(declared: Json | None, most_bytes_per_s: float) -> Json:
@@ -42,7 +72,7 @@ def choose(declared: Json | None, most_bytes_per_s: float) -> Json:
     """
     if declared is None:
         return none("not declared")
-    kind = KINDS[declared["kind"]]
+    kind = named(declared["kind"])
     why = kind.unavailable_because(declared)
     if why:
         return none(why)
@@ -74,11 +104,11 @@ def computed(declared: Json) -> Json:
 
 def virtual(declared: Json) -> Json:
     """The model of a target whose seconds pass inside a guest: the declared disk, on any machine."""
-    return {**declared, "why_none": None, "label": facts.Virtual(declared).label}
+    return {**declared, "why_none": None, "label": facts.Model.of(declared).label}
 
 
 def why_refused(declared: Json | None) -> str | None:
     """Why a target that declares this model is not claimed on this machine; None when it may be."""
-    if declared is None or not KINDS[declared["kind"]].required:
+    if declared is None or not named(declared["kind"]).required:
         return None
-    return KINDS[declared["kind"]].unavailable_because(declared)
+    return named(declared["kind"]).unavailable_because(declared)

@@ -20,7 +20,7 @@ from typing import cast
 
 from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.__main__ import perform
-from fsage.host.device import virtual
+from fsage.host.device import models
 from fsage.host.guests.target import UUID, GuestTarget
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.stores import filesystems
@@ -205,7 +205,7 @@ def answered(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Js
         return {"answer": answer, "observations": list(map(read_json, kept))}
     finally:
         mounting.unmount(Path(spec["mount_dir"]) / spec["name"] / "0")
-        virtual.end_all()
+        models.end_in_guest()
         shutil.rmtree(home)  # the next job begins as this one did
 
 

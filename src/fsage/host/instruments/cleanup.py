@@ -1,183 +1,48 @@
-"""What a cell or a target changes on its host for those who share the device, and how that is put back.
+"""How what was changed outside a target is undone: each instrument and device model says it for what it notes.
 
-Control groups are made with a weight, counted by the kernel, and ended. The former I/O scheduler of a target's loop
-devices is noted, another is set for a cell, and the former restored. The cost model is put back with them.
-
-Kernel documentation: Documentation/admin-guide/cgroup-v2.rst (io.stat, io.weight), cgroup-v1/blkio-controller.rst,
-Documentation/block/switching-sched.rst.
+A change is noted in the target's journal before it is made (fsage.host.system.settings).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import signal
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
 
-from fsage.base import Failure, Refusal
-from fsage.base.shell import run
-from fsage.host.device import below, cgroups, iocost, loops, seek
-from fsage.host.instruments import trace
-from fsage.host.system import kernel, settings
+from fsage.host.device import below, models
+from fsage.host.instruments.instrument import found
+from fsage.host.system import cgroups, settings
+from fsage.host.system.settings import Undo
 from fsage.host.targets.target import Target
-from fsage.model.request import Group, IoGroups
-
-
-class Counted(NamedTuple):
-    """What a group has read from the target's devices: bytes, I/Os, and the time that IOCost charged it, in us."""
-
-    read_bytes: int
-    ios: int
-    cost_us: int
-
-
-def v1_unavailable_because() -> str | None:
-    """Why there can be no groups of cgroup v1 here; None when there can."""
-    why = cgroups.unavailable_because()
-    if why:
-        return f"no shares by weight in cgroup v1: {why}"
-    if cgroups.v1() is None:
-        return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
-    return None
-
-
-def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
-    """A reader's control group with its weight, made if it is not there; the cost model in place, or off.
-
-    `io_groups`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
-    """
-    name = f"{target.name}.{reader['name']}"
-    version = io_groups["cgroup"]
-    folder = cgroups.path_of(name, version)
-    if version == "v2":
-        cost = io_groups["cost"]
-        iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
-    else:
-        settings.note_change(settings.journal_of(target.home), {"kind": "v1_group", "path": str(folder)})
-    cgroups.weigh(name, version, reader["weight"])
-    return folder
-
-
-def counted(target: Target, group: Path) -> Counted:
-    """What a group has read so far. Raises Failure where the group has vanished."""
-    numbers = set(map(kernel.number_of, target.devices))
-    read_bytes = ios = cost_us = 0
-    try:
-        if not (group / "io.stat").exists() and (group / f"{cgroups.v1_prefix(group)}io_serviced").exists():
-            sums = []
-            for name in ("io_service_bytes", "io_serviced"):
-                text = (group / f"{cgroups.v1_prefix(group)}{name}").read_text()
-                lines = [line.split() for line in text.splitlines()]
-                sums.append(sum(int(words[2]) for words in lines if words[0] in numbers and words[1] == "Read"))
-            return Counted(sums[0], sums[1], 0)
-        for line in (group / "io.stat").read_text().splitlines():
-            number, *pairs = line.split()
-            if number in numbers:
-                values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-                read_bytes += int(values.get("rbytes", 0))
-                ios += int(values.get("rios", 0))
-                cost_us += int(values.get("cost.usage", 0))
-    except OSError as error:
-        raise Failure(f"the control group {group} cannot be read: {error.strerror}; somebody removed it") from error
-    return Counted(read_bytes, ios, cost_us)
-
-
-def end_readers(home: Path) -> None:
-    """End what runs in the readers' groups, which nobody else's process is in."""
-    for group in groups_left_over(home):
-        starting = str(os.getpid())  # who is about to start a reader is there for a moment
-        for pid in set(cgroups.words(group / "cgroup.procs")) - {starting}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-
-
-def groups_left_over(home: Path) -> list[Path]:
-    """The readers' groups that are noted."""
-    groups = []
-    for entry in settings.journal_entries(settings.journal_of(home)):
-        if entry["kind"] in ("group", "v1_group"):
-            group = Path(entry["path"])
-            if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
-                groups.append(group)
-    return groups
-
-
-def why_no_scheduler(device: str, name: str) -> str | None:
-    """Why the kernel cannot give a device this scheduler; None when it can."""
-    offered = _scheduler_of(device).read_text().replace("[", "").replace("]", "").split()
-    if name in offered:
-        return None
-    # A module, which the kernel loads when its name is written to the queue.
-    probe = ["modprobe", "--dry-run", "--quiet", f"{name}-iosched"]
-    if shutil.which("modprobe") and run(probe, ok=(0, 1)).returncode == 0:
-        return None
-    gone = "; CFQ left Linux with 5.0" if name == "cfq" else ""
-    return f"{os.uname().nodename} (Linux {os.uname().release}) offers {device} {', '.join(offered)}, not {name}{gone}"
-
-
-def put_scheduler(target: Target, name: str) -> None:
-    """Set the scheduler of every loop device of the target, and note the former one. Raises Failure."""
-    for store, device, _ in target.stores():
-        path = _scheduler_of(device)
-        disk = loops.known_by(target.model.disk(store))
-        entry = {"kind": "scheduler", "device": device, "before": loops.value_of(path), "disk": disk}
-        favours = path.parent / loops.OF_BFQ
-        if favours.exists():
-            entry["low_latency"] = favours.read_text().strip()
-        if entry["before"] != name or entry.get("low_latency", "0") != "0":
-            settings.note_change(settings.journal_of(target.home), entry)
-            _set_scheduler(path, name)
-        if favours.exists():
-            loops.set_knob(favours, "0")
-
-
-def _undo_scheduler(entry: settings.Entry) -> str:
-    if entry["device"] not in loops.devices_of(entry["disk"]):
-        return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
-    path = _scheduler_of(entry["device"])
-    _set_scheduler(path, entry["before"])
-    if "low_latency" in entry:
-        loops.set_knob(path.parent / loops.OF_BFQ, entry["low_latency"])
-    return f"{entry['device']} has the scheduler {entry['before']} again"
-
-
-def _scheduler_of(device: str) -> Path:
-    return loops.queue_of(device) / "scheduler"
-
-
-def _set_scheduler(path: Path, name: str) -> None:
-    try:
-        loops.set_knob(path, name)
-    except Refusal as why:
-        raise Failure(str(why)) from why
-    if loops.value_of(path) != name:
-        raise Failure(f"{path} reads {path.read_text().strip()!r} after {name!r} was written to it")
-
-
-OF_A_CELL = ("cost", "scheduler", "v1_group")
-"""A group of cgroup v1 is removed with its cell: while there is one, the controller cannot move to v2."""
 
 
 def left_over(home: Path) -> bool:
-    """Whether groups of readers, or the scheduler that was set for them, are still there."""
-    noted = {entry["kind"] for entry in settings.journal_entries(settings.journal_of(home))}
-    return bool(groups_left_over(home)) or "scheduler" in noted
+    """Whether what was set for a cell is still there."""
+    return any(instrument.left_over(home) for instrument in found())
+
+
+def end_running(home: Path) -> None:
+    """End what a killed command left running beside a cell, which may have the target's files open."""
+    for instrument in found():
+        instrument.end_running(home)
 
 
 def undo_cell(target: Target) -> None:
-    """End what a killed command left running in the groups, and restore scheduler and cost model."""
+    """End what a killed command left running beside a cell, and undo what was set for the cell."""
     if left_over(target.home):
-        end_readers(target.home)
-        undo(target.home, OF_A_CELL)
+        end_running(target.home)
+        undo(target.home, of_a_cell())
 
 
-UNDO = {**below.UNDO, **iocost.UNDO, **seek.UNDO, **trace.UNDO, "scheduler": _undo_scheduler}
+def of_a_cell() -> set[str]:
+    """Kinds of changes that are undone after each cell."""
+    kinds: set[str] = set()
+    for instrument in found():
+        kinds.update(instrument.of_a_cell)
+    return kinds
 
 
-def undo(home: Path, kinds: Collection[str] = UNDO) -> list[str]:
+def undo(home: Path, kinds: Collection[str] | None = None) -> list[str]:
     """Undo what was changed for this target, newest first, and shared settings if no other target needs them.
 
     With `kinds`, only entries of these kinds are undone, and nothing that is shared. Returns a sentence for each thing
@@ -185,9 +50,17 @@ def undo(home: Path, kinds: Collection[str] = UNDO) -> list[str]:
     """
     if os.geteuid():  # every entry of the journal took root to make, and takes root to undo
         return []
-    proof = settings.undo(settings.journal_of(home), {kind: UNDO[kind] for kind in kinds})
-    if kinds is UNDO and shared_left_over():
-        proof += iocost.undo_shared()
+    ways: dict[str, Undo] = dict(below.UNDO)
+    for model in models.every():
+        ways.update(model.changes)
+    for instrument in found():
+        ways.update(instrument.changes)
+    if kinds is not None:
+        return settings.undo(settings.journal_of(home), {kind: ways[kind] for kind in kinds})
+    proof = settings.undo(settings.journal_of(home), ways)
+    if shared_left_over():
+        for model in models.every():
+            proof += model.undo_shared()
     return proof
 
 

@@ -22,6 +22,7 @@ from fsage.base import Call, Failure, Json, in_words
 from fsage.host.remote.connection import ask_all
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import commands
+from fsage.host.system.settings import Undo
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Remote
 from fsage.host.targets.target import OtherHost, Target
@@ -76,6 +77,10 @@ class Instrument:
     order: ClassVar[int] = 0
     """Instruments of a higher order are nearer to the command."""
     remote: ClassVar[Mapping[str, Remote]] = {}
+    changes: ClassVar[Mapping[str, Undo]] = {}
+    """How entries of these kinds in a target's journal, which it notes before it sets anything, are undone."""
+    of_a_cell: ClassVar[tuple[str, ...]] = ()
+    """Kinds of entries that are undone after each cell."""
     task: ClassVar[str] = ""
     """The file of a phase that it does itself (`do`), in this process."""
 
@@ -107,6 +112,15 @@ class Instrument:
     @staticmethod
     def undo(spec: Spec) -> None:
         """Undo what it set on this server: called when a host agent begins there, and when it ends."""
+
+    @staticmethod
+    def left_over(home: Path) -> bool:
+        """Whether what it set for a cell is still there."""
+        return False
+
+    @staticmethod
+    def end_running(home: Path) -> None:
+        """End what a killed command left running beside a cell."""
 
     def conditions(self) -> Json:
         """What the record of each cell says under `conditions`. Raises Failure where no cell can be measured."""

@@ -11,9 +11,10 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import ClassVar
 
 from fsage.base import Failure, Json, in_words
 from fsage.host.instruments.instrument import Around, Instrument
@@ -33,11 +34,29 @@ LINE = re.compile(r" (\d+\.\d+): block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+)
 BLKPARSE = "%T.%9t %d %S %N\n"  # seconds, way, sector, bytes
 
 
+def end(entry: settings.Entry) -> str:
+    """Remove a tracing instance and the mount made for it, as far as they are there."""
+    instance = Path(entry["instance"])
+    if instance.is_dir():
+        with suppress(OSError):
+            (instance / "tracing_on").write_text("0")
+        instance.rmdir()
+    if entry["mounted"]:
+        point = Path(entry["mounted"])
+        mount = machine.mounted_at(point)
+        if mount and mount.type == "tracefs":
+            mounting.unmount(point)
+        with suppress(OSError):
+            point.rmdir()  # not the one above it, in which another target may just make its own
+    return f"the tracing instance {instance} is gone"
+
+
 class RequestTrace(Instrument):
     """The trace of each phase of a cell with `trace`."""
 
     name = "trace"
     order = 2
+    changes: ClassVar[Mapping[str, settings.Undo]] = {"trace": end}
 
     def around_phase(self, phase: Phase, cell: Cell) -> Around:
         if cell.get("trace"):
@@ -199,26 +218,6 @@ def lost_in(stats: str) -> int:
     return sum(map(int, re.findall(r"^(?:overrun|dropped events): (\d+)$", stats, re.MULTILINE)))
 
 
-def end(entry: settings.Entry) -> str:
-    """Remove a tracing instance and the mount made for it, as far as they are there."""
-    instance = Path(entry["instance"])
-    if instance.is_dir():
-        with suppress(OSError):
-            (instance / "tracing_on").write_text("0")
-        instance.rmdir()
-    if entry["mounted"]:
-        point = Path(entry["mounted"])
-        mount = machine.mounted_at(point)
-        if mount and mount.type == "tracefs":
-            mounting.unmount(point)
-        with suppress(OSError):
-            point.rmdir()  # not the one above it, in which another target may just make its own
-    return f"the tracing instance {instance} is gone"
-
-
 def _interrupted_with_parent() -> None:
     """Have blktrace end by itself when the agent is killed: it leaves the device's tracing on otherwise."""
     kernel.library.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGINT)
-
-
-UNDO = {"trace": end}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fsage.base import GIB, MIB, Failure, Json, Refusal
 from fsage.host import claiming
-from fsage.host.device import below, capabilities, loops, models, seek
+from fsage.host.device import below, capabilities, loops, models
 from fsage.host.device.model import Model
 from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
@@ -71,7 +71,7 @@ class Loop(Stores):
         """The images of a claimed target, attached again if need be as its device model has it."""
         target = cls(spec, claimed)
         declaration.refuse_edits(target.claim, spec)
-        disks = [*map(loops.known_by, noted["images"]), *seek.disks(target.home)]
+        disks = [*map(loops.known_by, noted["images"]), *models.disks(target.home)]
         attached = sum(len(loops.devices_of(disk)) for disk in disks)
         if target.claim["status"] != "claimed" or attached == spec["stores"]:  # `claim` itself finishes a half claim
             return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": noted["images"]}
@@ -210,7 +210,7 @@ class Loop(Stores):
                     mounting.wipe(device)
             loops.detach(image)
             proof.append(f"no loop device on {image['image']}")
-        proof += undo(home, seek.UNDO)
+        proof += models.end_disks(home)
         proof += images.give_back(home)
         proof += undo(home, below.UNDO)
         proof += undo(home)  # after the loop devices, which hold on to the control group

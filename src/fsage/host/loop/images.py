@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fsage.base import GIB, MIB, Refusal
 from fsage.host import claiming
-from fsage.host.device import below, capabilities, loops, seek
+from fsage.host.device import below, capabilities, loops, models
 from fsage.host.device.loops import CLEAR
 from fsage.host.stores import filesystems
 from fsage.host.system import files, kernel, places, space
@@ -329,4 +329,4 @@ def known_images(home: Path, claim: Claim | None) -> list[Made]:
 
 def all_of(home: Path, claim: Claim | None) -> list[Image]:
     """All written images of the target, and the disks that the device model offers in their place."""
-    return [*(loops.known_by(image) for image in known_images(home, claim) if "ino" in image), *seek.disks(home)]
+    return [*(loops.known_by(image) for image in known_images(home, claim) if "ino" in image), *models.disks(home)]

@@ -13,11 +13,11 @@ from fsage.base import GIB, Failure, Json, JsonView, Refusal
 from fsage.base.shell import SSH, run
 from fsage.host import containers
 from fsage.host.containers import versions
-from fsage.host.device import iocost
+from fsage.host.device import models
 from fsage.host.system import files, places, privilege
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets import budget, kinds, target
-from fsage.model import declaration
+from fsage.model import declaration, device
 from fsage.model.hosts import Facts, Probe
 from fsage.model.target import Spec
 
@@ -45,7 +45,7 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     missing += lacking.missing
     if os.geteuid() and not privilege.unavailable_because():
         missing += denied(spec)
-    model = iocost.unavailable_because(spec["device_model"] or {})
+    model = models.named(device.USUAL).unavailable_because(spec["device_model"] or {})
     claim = files.read_json(declaration.home_of(spec) / "claim.json")
     found_out: Probe = {
         "able": not missing,

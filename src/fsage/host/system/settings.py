@@ -28,6 +28,8 @@ SHARED_JOURNAL = Path("/run/fsage/shared.json")
 SHARED_LOCK = Path("/run/fsage/shared.lock")
 
 Entry = Json
+Undo = Callable[[Entry], str]
+"""Undoes a noted change; a sentence on what was verified. Raises Failure."""
 
 
 def journal_of(home: Path) -> Path:
@@ -59,7 +61,7 @@ def strike_change(path: Path, entry: Entry) -> None:
         files.remove(path)
 
 
-def undo(path: Path, how: Mapping[str, Callable[[Entry], str]]) -> list[str]:
+def undo(path: Path, how: Mapping[str, Undo]) -> list[str]:
     """Undo the noted changes whose kinds are in `how`, newest first; a sentence for each that was verified.
 
     Raises Failure; what could not be undone stays noted.

@@ -126,7 +126,7 @@ def give_back(spec: Spec, check: bool) -> Result:
         if noted:
             noted["status"] = "releasing"
             files.write_json(home / "claim.json", noted)
-        cleanup.end_readers(home)  # a killed command may have left readers, which have the target's files open
+        cleanup.end_running(home)  # a killed command may have left readers, which have the target's files open
         proof = [*kind.undo_claim(spec, noted), *budget.forget()]
         if noted:
             files.write_json(home / "released" / f"{utc_now()}.json", noted)

@@ -14,7 +14,7 @@ from pathlib import Path
 from fsage.base import Failure, Json, JsonView, Refusal
 from fsage.base.message import Unacceptable
 from fsage.base.sizes import counted
-from fsage.host.device import below, loops, seek
+from fsage.host.device import below, loops, models
 from fsage.host.instruments import cleanup
 from fsage.host.loop import images
 from fsage.host.system import files, settings
@@ -130,8 +130,8 @@ def recover(declared: JsonView, request: Request, check: bool) -> Json:
 def undo(home: Path) -> list[str]:
     """Put back all that the journal names, for a caller that holds the target; a sentence for each thing."""
     with files.locked(home / "open.lock"):
-        cleanup.end_readers(home)
-        proof = cleanup.undo(home, cleanup.OF_A_CELL)
+        cleanup.end_running(home)
+        proof = cleanup.undo(home, cleanup.of_a_cell())
         for image in images.all_of(home, claims.read(home)):
             loops.take_away(image)
-        return proof + cleanup.undo(home, seek.UNDO) + cleanup.undo(home, below.UNDO) + cleanup.undo(home)
+        return proof + models.end_disks(home) + cleanup.undo(home, below.UNDO) + cleanup.undo(home)

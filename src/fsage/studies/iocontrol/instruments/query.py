@@ -1,6 +1,6 @@
 """A cold SELECT over a real SQLite database, repeated: in a process of its own, which a control group can hold.
 
-    python -m fsage.host.instruments.query '{"path": ..., "seconds": ...}'
+    python -m fsage.studies.iocontrol.instruments.query '{"path": ..., "seconds": ...}'
 
 It prints `ready` and waits for a line on standard input. Then it queries until all queries together have taken that
 many seconds. Each query has a new connection, and the database's pages are dropped from memory before, which is
@@ -14,14 +14,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from fsage.base import Failure, Json, in_words
-from fsage.host.system import caches
-from fsage.model.request import Query
+from fsage.api.host import caches
+from fsage.api.model import Failure, Json, in_words
 
+PROGRAM = f"{__package__}.query"
 SELECT = "SELECT count(*), sum(number), sum(length(filling)) FROM measured"
 """It reads every page of the table."""
 READY = "ready"
@@ -35,9 +35,9 @@ def unavailable_because() -> str | None:
     return None
 
 
-def argv(query: Query) -> list[str]:
+def argv(query: Mapping[str, object]) -> list[str]:
     """The command that runs the query."""
-    return [sys.executable, "-B", "-m", "fsage.host.instruments.query", json.dumps(query)]
+    return ["env", "PYTHONPATH={agent}", sys.executable, "-B", "-m", PROGRAM, json.dumps(query)]
 
 
 class QueryProcess:

@@ -44,7 +44,6 @@ PAGE_BYTES = 4096
 ROOT = 1
 DISK = 2  # inode numbers
 NAME = b"disk"
-FUSE = "/dev/fuse"
 SOURCE = "fsage-seekdisk-"  # of the mount; the number of the process follows
 PAUSE_S = 0.05  # longer than a program at work leaves between two requests, shorter than between two phases
 
@@ -283,7 +282,7 @@ def _sleep_until(deadline_s: float) -> None:
 
 def serve(disk: Disk, point: str, mounted: Call) -> None:
     """Mount a disk at `point`, call `mounted`, and serve until unmounted. Its backing file stays open, and locked."""
-    device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
+    device = os.open(kernel.FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
     mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
     with contextlib.suppress(PermissionError):  # a container may keep it from us

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fsage.base import Failure, Json, in_words
-from fsage.host.device import loops, seekdisk
+from fsage.host.device import loops
 from fsage.host.device.model import Model
-from fsage.host.device.seek import point_of
 from fsage.host.system import kernel, mounting, places
 from fsage.layouts import machine
-from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
+
+from .. import model as facts
+from . import seekdisk
+from .seek import point_of
 
 QUEUE = {"max_sectors_kb": 512, "scheduler": "mq-deadline"}
 """Requests of a loop device have at most 128 pieces of memory: longer ones are cut by which pages are neighbours.
@@ -92,32 +94,6 @@ def _pages(offset: int, size: int) -> slice:
     return slice(offset // seekdisk.PAGE_BYTES, -(-(offset + size) // seekdisk.PAGE_BYTES))
 
 
-class Virtual(Model, facts.Virtual):
-    """A disk for the one store of a target in a guest."""
-
-    @staticmethod
-    def unavailable_because(declared: Json) -> str | None:
-        """Why this machine itself has none."""
-        return "device_model virtual is a disk inside a kernel that is a program: declare kind: uml, or kind: seek here"
-
-    def disk(self, store: ClaimedStore) -> Image:
-        """The file of the disk on the store's image, which is served from now on. Raises Failure."""
-        point = point_of(store)
-        if machine.mounted_at(point) is None:
-            places.make(point)
-            server().begin(
-                store["image"], point, seekdisk.Costs(**{key: self.parameters[key] for key in self.defaults})
-            )
-        return _offered(point)
-
-    def put(self, devices: list[str]) -> Json | None:
-        """Have requests cut and ordered in the same way each time."""
-        for device in devices:
-            for name, value in QUEUE.items():
-                loops.set_knob(loops.queue_of(device) / name, value)
-        return self.parameters
-
-
 MOUNTED = "mounted"
 ENDED = "ended"
 
@@ -176,15 +152,43 @@ def server() -> Server:
     return Server()
 
 
-def end_all() -> None:
-    """End every disk of this guest, whose file systems are unmounted."""
-    for mount in machine.mounts():
-        if mount.source.startswith(seekdisk.SOURCE):
-            loops.detach(_offered(Path(mount.point)))
-            mounting.unmount(Path(mount.point))
-            server().end()
-
-
 def _offered(point: Path) -> Image:
     path = str(point / seekdisk.NAME.decode())
     return {"image": path, **(loops.identity(path) or {"dev": 0, "ino": 0, "bytes": 0})}
+
+
+class Virtual(Model, facts.Virtual):
+    """A disk for the one store of a target in a guest."""
+
+    @staticmethod
+    def unavailable_because(declared: Json) -> str | None:
+        """Why this machine itself has none."""
+        return "device_model virtual is a disk inside a kernel that is a program: declare kind: uml, or kind: seek here"
+
+    def disk(self, store: ClaimedStore) -> Image:
+        """The file of the disk on the store's image, which is served from now on. Raises Failure."""
+        point = point_of(store)
+        if machine.mounted_at(point) is None:
+            places.make(point)
+            server().begin(
+                store["image"], point, seekdisk.Costs(**{key: self.parameters[key] for key in self.defaults})
+            )
+        return _offered(point)
+
+    def put(self, devices: list[str]) -> Json | None:
+        """Have requests cut and ordered in the same way each time."""
+        for device in devices:
+            for name, value in QUEUE.items():
+                loops.set_knob(loops.queue_of(device) / name, value)
+        return self.parameters
+
+    @staticmethod
+    def end_in_guest() -> None:
+        for mount in machine.mounts():
+            if mount.source.startswith(seekdisk.SOURCE):
+                loops.detach(_offered(Path(mount.point)))
+                mounting.unmount(Path(mount.point))
+                server().end()
+
+
+MODEL = Virtual

@@ -1,4 +1,4 @@
-"""The device model `seek`: each store's image is a file of a disk that charges for seeks (fsage.host.device.seekdisk).
+"""The device model `seek`: each store's image is a file of a disk that charges for seeks (`seekdisk`).
 
 The disk is a process of its own with a mount of its own, beside the store's; the loop device is attached to the file
 there. It runs from the claim to the release, over all commands between. Each time the kernel shows which process serves
@@ -20,14 +20,18 @@ from pathlib import Path
 import fsage
 from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
-from fsage.host.device import capabilities, loops, seekdisk
+from fsage.host.device import capabilities, loops
 from fsage.host.device.model import Model
 from fsage.host.system import kernel, mounting, places, settings
 from fsage.layouts import machine
-from fsage.model import device as facts
 from fsage.model.claim import ClaimedStore, Image
 
+from .. import model as facts
+from . import seekdisk
+
 MODULE = seekdisk.__name__
+NOTED = "seekdisk"
+"""The kind of entry in a target's journal."""
 COSTS = [field.name for field in fields(seekdisk.Costs)]
 END_PATIENCE_S = 10.0
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
@@ -78,6 +82,16 @@ class Seek(Model, facts.Seek):
                 )
         return {**self.parameters, "read_back": read_back}
 
+    @staticmethod
+    def disks(home: Path) -> list[Image]:
+        noted = [entry for entry in settings.journal_entries(settings.journal_of(home)) if entry["kind"] == NOTED]
+        mounts = [_mount(Path(entry["point"])) for entry in noted]
+        return [_offered(mount, 0) for mount in mounts if mount is not None]
+
+    @staticmethod
+    def end_disks(home: Path) -> list[str]:
+        return settings.undo(settings.journal_of(home), {NOTED: _undo})
+
     def _arguments(self, image: str, point: Path) -> list[str]:
         return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
 
@@ -86,7 +100,7 @@ class Seek(Model, facts.Seek):
         return asdict(seekdisk.Costs(**{key: self.parameters[key] for key in COSTS if key in self.parameters}))
 
     def _start(self, image: str, point: Path) -> None:
-        settings.note_change(settings.journal_of(self.home), {"kind": "seekdisk", "image": image, "point": str(point)})
+        settings.note_change(settings.journal_of(self.home), {"kind": NOTED, "image": image, "point": str(point)})
         mounting.refuse_occupied(point, f"the disk on {image}")
         places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
@@ -97,13 +111,6 @@ class Seek(Model, facts.Seek):
 def point_of(store: ClaimedStore) -> Path:
     """The mount point of a store's disk."""
     return Path(store["mount"] + ".disk")
-
-
-def disks(home: Path) -> list[Image]:
-    """The files of this target's mounted disks that its journal names, also where the process has ended."""
-    noted = [entry for entry in settings.journal_entries(settings.journal_of(home)) if entry["kind"] == "seekdisk"]
-    mounts = [_mount(Path(entry["point"])) for entry in noted]
-    return [_offered(mount, 0) for mount in mounts if mount is not None]
 
 
 def read(device: str) -> dict[str, float] | None:
@@ -185,4 +192,4 @@ def _undo(entry: settings.Entry) -> str:
     return f"no disk is offered at {point}, and no process serves {image}"
 
 
-UNDO = {"seekdisk": _undo}
+MODEL = Seek

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import ClassVar
 
 from fsage.base import Failure, Json, Refusal
-from fsage.host.device import capabilities, cgroups
-from fsage.host.device.cgroups import words, write
+from fsage.host.device import capabilities
 from fsage.host.device.model import Model
-from fsage.host.system import files, kernel, mounting, settings
+from fsage.host.system import cgroups, files, kernel, mounting, settings
+from fsage.host.system.cgroups import words, write
 from fsage.layouts import machine
-from fsage.model import device as facts
+
+from .. import model as facts
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample of one
 # second is part of a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s. With 5 ms it was 470 to 500.
@@ -28,20 +30,6 @@ PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a removed group
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
-
-
-class Iocost(Model, facts.Iocost):
-    """The cost of each request on the loop device, charged to the target's control group."""
-
-    @staticmethod
-    def unavailable_because(declared: Json) -> str | None:
-        return unavailable_because(declared)
-
-    def put(self, devices: list[str]) -> Json:
-        return put(self.home, self.name, devices, self.parameters)
-
-    def charged(self) -> AbstractContextManager[None]:
-        return cgroups.inside(cgroups.path_of(self.name))
 
 
 def unavailable_because(declared: Json) -> str | None:
@@ -301,14 +289,9 @@ def cost_off(number: str) -> str:
     return f"device {number} has no cost model"
 
 
-SHARED_UNDO: dict[str, Callable[[settings.Entry], str]] = {
+SHARED_UNDO: dict[str, settings.Undo] = {
     "moved": _undo_move,
     "subtree_control": _undo_subtree_control,
-}
-UNDO: dict[str, Callable[[settings.Entry], str]] = {
-    "group": lambda entry: cgroups.remove(entry["path"]),
-    "v1_group": lambda entry: cgroups.remove(entry["path"]),
-    "cost": lambda entry: cost_off(entry["device"]),
 }
 
 
@@ -325,3 +308,29 @@ def _pairs(words: list[str]) -> dict[str, str]:
         key, _, value = word.partition("=")
         pairs[key] = value
     return pairs
+
+
+class Iocost(Model, facts.Iocost):
+    """The cost of each request on the loop device, charged to the target's control group."""
+
+    changes: ClassVar[Mapping[str, settings.Undo]] = {
+        "group": lambda entry: cgroups.remove(entry["path"]),
+        "cost": lambda entry: cost_off(entry["device"]),
+    }
+
+    @staticmethod
+    def unavailable_because(declared: Json) -> str | None:
+        return unavailable_because(declared)
+
+    @staticmethod
+    def undo_shared() -> list[str]:
+        return undo_shared()
+
+    def put(self, devices: list[str]) -> Json:
+        return put(self.home, self.name, devices, self.parameters)
+
+    def charged(self) -> AbstractContextManager[None]:
+        return cgroups.inside(cgroups.path_of(self.name))
+
+
+MODEL = Iocost

@@ -2,7 +2,7 @@
 
 A phase with `io_groups` runs so. Its keys are `queue` (the scheduler), `cgroup` (v1 or v2), `cost` (IOCost's model;
 none: off), `settle_s`, `seconds` and `groups`. Each group has a name, a weight, and either `argv`, a reader that never
-ends, or `query` (fsage.host.instruments.query; at most one group). The readers run for `settle_s`. Then all are counted
+ends, or `query` (`query`; at most one group). The readers run for `settle_s`. Then all are counted
 over the same `seconds`, or for as long as the query takes, at most the phase's `timeout_s`. At last they are stopped.
 Scheduler, cost model and groups of cgroup v1 are restored after each cell. The groups of v2, and a controller
 that was moved there, are restored at the end of the run, at the release, or by `recover`.
@@ -17,16 +17,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from fsage.base import Call, Failure, Json, in_words
-from fsage.base.shell import stop
-from fsage.host.device import cgroups, iocost
-from fsage.host.instruments import cleanup, query
-from fsage.host.instruments.cleanup import Counted
-from fsage.host.instruments.instrument import Instrument
-from fsage.host.system import library
-from fsage.host.targets.target import Target
-from fsage.model.request import Cell, Phase
-from fsage.model.request import IoGroups as RequestedGroups
+from fsage.api.host import Instrument, Target, at_hand, stop
+from fsage.api.model import Cell, Failure, Json, Phase, in_words
+from fsage.studies.slowdisk.host import groups, iocost
+
+from . import query
 
 BEGIN_PATIENCE_S = 10.0
 LOOK_EVERY_S = 0.02
@@ -40,6 +35,11 @@ SPANS = 10
 class IoGroups(Instrument):
     """Runs the phases with `io_groups`."""
 
+    changes = groups.CHANGES
+    of_a_cell = groups.OF_A_CELL
+    left_over = staticmethod(groups.left_over)
+    end_running = staticmethod(groups.end_readers)
+
     def unsupported(self, cell: Cell) -> str | None:
         for phase in cell["phases"]:
             if "io_groups" in phase:
@@ -48,10 +48,10 @@ class IoGroups(Instrument):
                     return why
         return None
 
-    def _unsupported(self, wanted: RequestedGroups) -> str | None:
-        why = cleanup.why_no_scheduler(self.target.devices[0], wanted["queue"])
+    def _unsupported(self, wanted: groups.IoGroups) -> str | None:
+        why = groups.why_no_scheduler(self.target.devices[0], wanted["queue"])
         if not why and wanted["cgroup"] == "v1":
-            why = cleanup.v1_unavailable_because()
+            why = groups.v1_unavailable_because()
         if not why and wanted["cgroup"] == "v2":
             no_shares = iocost.unavailable_because({}) if wanted["cost"] else iocost.groups_unavailable_because({})
             why = no_shares and f"no shares by weight in cgroup v2: {no_shares}"
@@ -59,13 +59,13 @@ class IoGroups(Instrument):
             why = query.unavailable_because()
         return why
 
-    def run(self, phase: Phase, check_alive: Call) -> Json | None:
+    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
         if "io_groups" in phase:
             return run(self.target, phase, check_alive)
         return None
 
 
-def run(target: Target, phase: Phase, check_alive: Call) -> Json:
+def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,
@@ -92,13 +92,13 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
         return all(now[number].ios > zero[number].ios for number in busy)
 
     try:
-        cleanup.put_scheduler(target, io_groups["queue"])
-        folders = [cleanup.make(target, io_groups, group) for group in io_groups["groups"]]
+        groups.put_scheduler(target, io_groups["queue"])
+        folders = [groups.make(target, io_groups, group) for group in io_groups["groups"]]
         zero = _counted(target, folders)
         for group, place in zip(io_groups["groups"], folders):
             if "query" in group:
-                with library.in_memory(library.packed()) as code:
-                    query_process = query.QueryProcess(_start(target, query.argv(group["query"]), place, code))
+                with at_hand(query.argv(group["query"]), {}) as (words, code):
+                    query_process = query.QueryProcess(_start(target, words, place, code))
             else:
                 running.append(_start(target, group["argv"], place))
         busy = [number for number, group in enumerate(io_groups["groups"]) if "argv" in group]
@@ -136,7 +136,7 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
             for pipe in (process.stdout, process.stdin):
                 if pipe:
                     pipe.close()
-        cleanup.undo_cell(target)
+        groups.undo_cell(target)
     read: list[Json] = []
     for group, was, now in zip(io_groups["groups"], first, last):
         read.append({**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios})
@@ -156,35 +156,33 @@ def run(target: Target, phase: Phase, check_alive: Call) -> Json:
     return result
 
 
-def _counted(target: Target, places: Sequence[Path]) -> list[Counted]:
-    return [cleanup.counted(target, group) for group in places]
+def _counted(target: Target, places: Sequence[Path]) -> list[groups.Counted]:
+    return [groups.counted(target, group) for group in places]
 
 
 def _is_over(at: float) -> bool:
     return time.monotonic() >= at
 
 
-def _charged_s(first: Sequence[Counted], last: Sequence[Counted]) -> float:
+def _charged_s(first: Sequence[groups.Counted], last: Sequence[groups.Counted]) -> float:
     """Seconds of the device that IOCost charged to all groups together."""
     return (sum(counted.cost_us for counted in last) - sum(counted.cost_us for counted in first)) / 1e6
 
 
-def _start(target: Target, argv: list[str], group: Path, code: int | None = None) -> subprocess.Popen[str]:
-    env = {**os.environ, "LC_ALL": "C"}
-    if code:
-        env["PYTHONPATH"] = library.path_of(code)
+def _start(target: Target, argv: list[str], group: Path, code: Sequence[int] = ()) -> subprocess.Popen[str]:
+    """Start a command in a group; `code`: descriptors that it inherits; then it waits for lines."""
     try:
-        with cgroups.inside(group):
+        with groups.inside(group):
             return subprocess.Popen(
                 [*target.as_user(), *argv],
-                stdin=subprocess.DEVNULL if code is None else subprocess.PIPE,
+                stdin=subprocess.PIPE if code else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
                 cwd=target.mounts[0] / "measured",
-                env=env,
-                pass_fds=[code] if code else [],
+                env={**os.environ, "LC_ALL": "C"},
+                pass_fds=code,
                 start_new_session=True,
             )
     except OSError as error:

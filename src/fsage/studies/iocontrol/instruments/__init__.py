@@ -1,0 +1,1 @@
+"""Groups that share a device by weight, run and counted as one phase."""
