@@ -19,7 +19,7 @@ It does one shard of the step, after the steps `done`. It calls `check_lease` be
   `cached_pages(paths)`: how many pages of files are in memory;
 - `available_memory_bytes()`: how much memory a process may take;
 - `run(argv)`: run a program of the system; it raises Failure with what that says. `at_hand(argv, files)`: a command
-  with the files in memory that it must inherit, as {agent}, fsage's program; `stop(process)` ends one with its children.
+  with the files in memory that it must inherit, as {agent}, fsage's program; `stop(process)` ends it, and its children.
 
 Instruments. Each is a subclass in a module of `instruments`, and is found there:
 

@@ -69,7 +69,7 @@ def check_claim(value: object) -> None:
         raise Unacceptable(f"is not as the agent writes it: kind is {claim['kind']}: one of {', '.join(kinds.names())}")
     for key in ("kind", "of"):
         model = claim["device_model"].get(key, device.USUAL)
-        if model not in device.kinds():
+        if model not in list(device.kinds()):  # it may be a list, which no dictionary takes
             known = ", ".join(device.kinds())
             raise Unacceptable(f"is not as the agent writes it: device_model.{key} is {shown(model)}: one of {known}")
 
