@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from fsage.base import Refusal
 from fsage.host import claiming
 from fsage.host.remote import probe
+from fsage.host.targets.target import Target
 from fsage.host.verbs import claim
 from fsage.model import tools
 
@@ -79,3 +81,21 @@ def test_probe_of_a_directory(directory_target: Spec) -> None:
     assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["probe"]["missing"])
     answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
     assert not answer["probe"]["able"] and "which is memory" in answer["msg"]
+
+
+def test_on_a_modelled_device_the_amount_follows_from_its_rate_and_a_short_pair_shows_that_it_charges() -> None:
+    spec = {"name": "disk", "amount_mib": None, "scale": {"tasks": 1}, "sparse": False}
+    capacity_bytes = 8 << 30
+    target = SimpleNamespace(name="disk", spec=spec, capacity_bytes=capacity_bytes, claim={"device_model": {}})
+    moved = []
+
+    def pair(each_mib: int, passes: int) -> dict[str, float]:
+        moved.append(each_mib * passes)
+        return {"write_s": each_mib * passes / 181, "read_s": each_mib * passes / 181}
+
+    measured = claiming.amount_for(cast(Target, target), 181.0, pair)
+    assert measured["amount_mib"] == 192 and set(moved) == {192}
+    moved.clear()
+    target.claim["device_model"]["bytes_per_s"] = 190_000_000
+    modelled = claiming.amount_for(cast(Target, target), 181.0, pair)
+    assert modelled["amount_mib"] == 192 and moved == [64]

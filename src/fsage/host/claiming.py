@@ -42,7 +42,7 @@ BACKING_RUNS = 3
 LEAST_S = 300.0
 SLOWEST_MIB_S = 1.0  # what fio is given, whatever the store
 PARTS = 2  # at most half of a small device is written
-BACKING_FIRST_MIB = 512  # tells whether the device is fast enough by far
+BACKING_FIRST_MIB = 256  # tells whether the device is fast enough by far
 SHARE_FOR_MEASURED = 0.15  # of the capacity, for measured files: they must fit beside a target filled to 80%
 FIO = ["--clocksource=clock_gettime", "--thread", "--eta=never", "--disk_util=0", "--output-format=json"]
 DIRECT = ["--ioengine=psync", "--direct=1"]
@@ -102,7 +102,10 @@ def amount_for(target: Target, first_guess_mib_s: float, pair_of: Pair) -> Json:
     for attempt in range(8):
         passes = math.ceil(wanted_mib / room_mib)
         each_mib = _whole(wanted_mib / passes)
-        pair = pair_of(each_mib, passes)
+        if known_speed:  # the pair only shows that the model charges
+            pair = pair_of(TRANSFER_MIB, 1)
+        else:
+            pair = pair_of(each_mib, passes)
         shortest_s = min(pair["write_s"], pair["read_s"])
         fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
         if known_speed or (attempt and shortest_s >= SAMPLE_S):
