@@ -292,8 +292,6 @@ def test_a_distribution_in_any_form_is_the_same(tmp_path, monkeypatch):
             ["--mix", "reads=1"],
             "--mix reads: 'reads' is not allowed; did you mean 'read'? allowed: write, read",
         ),
-        ("striping", ["--mix", "read=-1"], "--mix read=-1: is not a share of the bytes"),
-        ("striping", ["--mix", "read=0"], "no measure has a share"),
         ("striping", ["--at", "stripes=4"], "--at stripes: 'stripes' is not allowed"),
         ("striping", ["--at", "transfer_size=2M"], "--at transfer_size=2M: '2M' is not allowed; allowed: 1048576"),
         ("striping", ["--cold-reads", "3"], "--cold-reads is of studies of defragmentation"),
@@ -314,6 +312,8 @@ def test_what_was_not_measured_cannot_be_asked(advise, study, arguments, said):
     ("study", "arguments", "said"),
     [
         ("striping", ["--mix", "read"], "--mix read: is not NAME=VALUE"),
+        ("striping", ["--mix", "read=-1"], "--mix read=-1: is not a share of the bytes"),
+        ("striping", ["--mix", "read=0"], "no measure has a share"),
         ("striping", ["--margin", "nan"], "--margin nan: a percentage from 0 up is allowed"),
         ("defrag", ["--cold-reads", "0"], "--cold-reads 0: a number above 0 is allowed"),
     ],

@@ -158,7 +158,7 @@ def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str
         except ValueError:
             shares[name] = -1.0
         if not 0 <= shares[name] < float("inf"):
-            raise ValueError(f"--mix {name}={','.join(texts)}: is not a share of the bytes: a number from 0 up")
+            raise Misuse(f"--mix {name}={','.join(texts)}: is not a share of the bytes: a number from 0 up")
     if not mix:
         for name in names:
             seconds = f"{name}_seconds"
@@ -169,7 +169,7 @@ def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str
             shares[name] = round(float(moved.median()), 3)
     whole = sum(shares.values())
     if not whole:
-        raise ValueError("--mix: no measure has a share of the bytes")
+        raise Misuse("--mix: no measure has a share of the bytes")
     return {name: share / whole for name, share in shares.items() if share}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,9 +55,9 @@ def run(
 
     The same command resumes a run that was stopped. Other options of Snakemake can be added to the printed line.
     """
-    given = {"only": only, "until": until, "budget": budget, "precision": precision, "lost": lost}
+    given = _times(until=until, budget=budget, precision=precision)
     settings = context.obj.settings()
-    for key, value in {**given, "batch_states": batch_states}.items():
+    for key, value in {**given, "only": only, "lost": lost, "batch_states": batch_states}.items():
         if value is not None:
             settings.append(f"{key}={value}")
     words = ["snakemake"]
@@ -67,6 +68,19 @@ def run(
     if settings:
         words += ["--config", *settings]
     start_snakemake([*words, "--", *studies])
+
+
+def _times(**options: str | None) -> dict[str, str]:
+    """Those that are given. Raises Misuse for one that is wrong in itself, before anything is read for it."""
+    from fsage.plan import settings
+
+    given = {key: value for key, value in options.items() if value is not None}
+    try:
+        settings.precision(given)
+        settings.until(given, datetime.now().astimezone())
+    except ValueError as error:
+        raise Misuse(str(error)) from None
+    return given
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage plan series1 --budget 8h")
@@ -83,18 +97,11 @@ def plan(
     """Summarise a study and its remaining work; with --budget, also what fits into that time."""
     from fsage.plan import settings
 
+    given = _times(budget=budget, precision=precision)
     pool = context.obj.pool(study)
     plan_lines = pool.lines()
-    given = {}
-    if budget is not None:
-        given["budget"] = budget
-    if precision is not None:
-        given["precision"] = precision
-    try:
-        wanted = settings.precision(given)
-        seconds = None if budget is None else settings.length(budget.strip()).total_seconds()
-    except ValueError as error:
-        raise Misuse(str(error)) from None
+    wanted = settings.precision(given)
+    seconds = None if budget is None else settings.length(budget.strip()).total_seconds()
     if wanted is not None:
         from fsage.run import adaptive
 
