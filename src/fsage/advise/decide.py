@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from fsage.advise.distribution import Distribution, single_size
-from fsage.advise.measured import At, Cost, Measured, Options, Seconds, Weighed, gather, weigh
+from fsage.advise.measured import At, Cost, Measured, Options, Seconds, Weighed, gather, share_of, weigh
 from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions
 from fsage.analysis.groups import samples
@@ -194,6 +194,9 @@ class AdviceRequest:
     cold_reads: float | None = None
 
     def __post_init__(self) -> None:
+        shares = [share_of(name, texts) for name, texts in (self.mix or {}).items()]
+        if shares and not sum(shares):
+            raise Misuse("--mix: no measure has a share of the bytes")
         if not 0 <= self.margin < math.inf:
             raise Misuse(f"--margin {100 * self.margin:g}: a percentage from 0 up is allowed")
         if not 0 < self.least_share <= 1:

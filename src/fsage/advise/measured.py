@@ -13,6 +13,7 @@ have, over as many of the bytes as all choices were measured for.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +75,17 @@ def read_pairs(texts: Sequence[str], option: str) -> dict[str, list[str]]:
             raise Misuse(f"{option} {text}: is not NAME=VALUE or NAME=VALUE,VALUE with each NAME once")
         pairs[key] = values.split(",")
     return pairs
+
+
+def share_of(name: str, texts: Sequence[str]) -> float:
+    """The share of the bytes that --mix gives a measure. Raises Misuse where it is none."""
+    try:
+        [share] = map(float, texts)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < math.inf:
+        raise Misuse(f"--mix {name}={','.join(texts)}: is not a share of the bytes: a number from 0 up")
+    return share
 
 
 def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> Measured:
@@ -153,12 +165,7 @@ def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str
     for name, texts in mix.items():
         if name not in names:
             raise ValueError(f"--mix {name}: {unknown_value(name, names)}")
-        try:
-            shares[name] = float(texts[0]) if len(texts) == 1 else -1.0
-        except ValueError:
-            shares[name] = -1.0
-        if not 0 <= shares[name] < float("inf"):
-            raise Misuse(f"--mix {name}={','.join(texts)}: is not a share of the bytes: a number from 0 up")
+        shares[name] = share_of(name, texts)
     if not mix:
         for name in names:
             seconds = f"{name}_seconds"
@@ -168,8 +175,6 @@ def _shares(rows: pd.DataFrame, names: list[str], mix: Mapping[str, Sequence[str
                 moved = pd.Series([1.0])
             shares[name] = round(float(moved.median()), 3)
     whole = sum(shares.values())
-    if not whole:
-        raise Misuse("--mix: no measure has a share of the bytes")
     return {name: share / whole for name, share in shares.items() if share}
 
 
