@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fsage import __version__, start
 from fsage.cli import app
 from fsage.commands.common import Where
-from fsage.run import job
+from fsage.run import play
 
 ROOT = Path(__file__).parents[1]
 LIBRARIES = {
@@ -169,7 +169,7 @@ def test_a_command_prints_the_line_that_it_becomes(words: str, line: str, monkey
     became: list[list[str]] = []
     for name in ("execv", "execvp"):
         monkeypatch.setattr(os, name, lambda file, words: became.append(list(words)))
-    monkeypatch.setattr(job, "tell", became.append)
+    monkeypatch.setattr(play, "tell", became.append)
     ran = CliRunner().invoke(app, shlex.split(words))
     assert ran.exit_code == 0 and ran.output == f"fsage: ./run {line}\n"
     assert became[0][-len(shlex.split(line)) + 1 :] == shlex.split(line)[1:]
@@ -197,13 +197,13 @@ RECAP = "localhost                  : ok=1    changed=0    unreachable=0    fail
 
 
 def test_of_a_release_what_the_hosts_say_is_told_and_why_it_failed(capfd: pytest.CaptureFixture[str]) -> None:
-    job.tell(["printf", "%s", ANSIBLE + RECAP])
+    play.tell(["printf", "%s", ANSIBLE + RECAP])
     assert capfd.readouterr() == (
         "localhost: no tunables to put back here\nclient-01.site: released target local\n",
         "",
     )
-    with pytest.raises(job.PlayFailed) as failed:
-        job.tell(["sh", "-c", 'printf %s "$1"; exit 2', "sh", REFUSED + RECAP])
+    with pytest.raises(play.PlayFailed) as failed:
+        play.tell(["sh", "-c", 'printf %s "$1"; exit 2', "sh", REFUSED + RECAP])
     assert str(failed.value) == "localhost: untune: /var/lib/fsage/local: Permission denied"
     assert capfd.readouterr() == ("", "")
 

@@ -15,13 +15,13 @@ SAME = "quickstart: 4 of 20 cells; about 40 s left"
 SHOWN = f"""
 import subprocess
 from itertools import chain, repeat
-from fsage.run import job
+from fsage.run import play
 from fsage.run.progress import Line
-job.LOOK_EVERY_S, job.LINE_EVERY_S = 0.1, 0.2
+play.LOOK_EVERY_S, play.LINE_EVERY_S = 0.1, 0.2
 # Each stands for several looks: a loaded machine draws a terminal's line late.
 shown = chain(repeat({LINES[0]!r}, 4), repeat({LINES[1]!r}, 4), repeat({SAME!r}))
 lines = (Line(*line.replace("; ", "|; ").split("|")) for line in shown)
-raise SystemExit(job.follow(subprocess.Popen(["sleep", "2"]), lambda: next(lines)))
+raise SystemExit(play.follow(subprocess.Popen(["sleep", "2"]), lambda: next(lines)))
 """
 
 

@@ -14,7 +14,7 @@ from fsage.plan.plan import load_plan
 from fsage.plan.pool import Pool
 from fsage.records import record
 from fsage.run import adaptive, conclusion, job, runs
-from fsage.run.job import PlayFailed
+from fsage.run.play import PlayFailed
 from fsage.studies.neighbours.instruments.limits import too_late
 from fsage.study.study import StudyError
 

@@ -36,7 +36,7 @@ from fsage.plan.target import load_target
 from fsage.report import evidence as states_evidence
 from fsage.report import layout
 from fsage.report.compare import compare
-from fsage.run import job
+from fsage.run import play
 from fsage.studies.blast import workloads as blastn
 from fsage.studies.lustre.host import clients, servers, space, stripes
 from fsage.studies.paf import notation
@@ -387,7 +387,7 @@ READERS = {
     "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(lctl.parse), LUSTRE, 40),
     "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 40),
     "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(clients.parse_mounts), LUSTRE, 40),
-    "ansible": Reader(bent(ANSIBLE), _text(job.reason), (), 40),
+    "ansible": Reader(bent(ANSIBLE), _text(play.reason), (), 40),
     # What hosts send.
     "observation": Reader(messages.observations, messages.read_observation, (), 20),
     **{

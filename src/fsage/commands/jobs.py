@@ -68,7 +68,7 @@ def hold(
 ) -> None:
     """Take targets' leases for this run, or refuse naming who holds them. A killed run's is taken over."""
     from fsage.run import runs
-    from fsage.run.job import PlayFailed
+    from fsage.run.play import PlayFailed
 
     where_: Where = context.obj
     killed = runs.gone()
@@ -108,7 +108,7 @@ def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> No
     from fsage.plan import results
     from fsage.plan.target import load_claim
     from fsage.run import runs
-    from fsage.run.job import play
+    from fsage.run.play import play
 
     where = results.Results(where_.results, target, "")
     claim = load_claim(where.claim)

@@ -109,7 +109,7 @@ def claim(
     """
     from fsage.plan import results
     from fsage.run import progress, resources, runs
-    from fsage.run.job import PlayFailed, command_line, play
+    from fsage.run.play import PlayFailed, command_line, play
 
     more = _taking_over(take_over)
     if partition:
@@ -166,7 +166,7 @@ def release(
     """
     from fsage.plan import results
     from fsage.plan.settings import PLACES
-    from fsage.run.job import command_line, tell
+    from fsage.run.play import command_line, tell
 
     where_ = context.obj
     target = context.obj.target()
@@ -192,7 +192,7 @@ def recover(context: typer.Context) -> None:
 
     The next command of a run does the same where it has to; this does just that. The claim and the files stay.
     """
-    from fsage.run.job import play
+    from fsage.run.play import play
 
     target = context.obj.target()
     log = context.obj.results / "logs" / target.name / "recover.log"

@@ -22,7 +22,7 @@ from fsage.base.message import say
 from fsage.plan.plan import Plan
 from fsage.records import store
 from fsage.run import job, runs
-from fsage.run.job import PlayFailed
+from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
 from fsage.study.cells import Cell
 from fsage.study.comparisons import unseeded

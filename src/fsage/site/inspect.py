@@ -20,7 +20,7 @@ from fsage.model.hosts import differences, skews
 from fsage.plan import results
 from fsage.plan.plan import Plan
 from fsage.plan.target import Target
-from fsage.run.job import failures
+from fsage.run.play import failures
 from fsage.study.study import StudyError
 
 PLAYBOOK = "playbooks/check_site.yml"
