@@ -143,14 +143,13 @@ def test_what_is_no_command_has_a_hint(words: str, said: str, monkeypatch: pytes
     [
         ("run quickstart", "snakemake -- quickstart"),
         (
-            "--results elsewhere run series1 truth -n --target guest,bare --budget 45m --only '{capacity: 80}'"
-            " --until 18:00",
-            "snakemake --dry-run --config target=guest,bare results=elsewhere 'only={capacity: 80}' until=18:00"
-            " budget=45m -- series1 truth",
+            "--results elsewhere run series1 truth -n --target guest,bare --budget 45m --only '{capacity: 80}'",
+            "snakemake --dry-run --config target=guest,bare results=elsewhere 'only={capacity: 80}' budget=45m"
+            " -- series1 truth",
         ),
         (
-            "run series1 --precision 3% --lost a --batch-states 4 --profile slurm",
-            "snakemake --profile slurm --config precision=3% lost=a batch_states=4 -- series1",
+            "run series1 --precision 3% --lost a --batch-states 4 --profile slurm --until 18:00",
+            "snakemake --profile slurm --config until=18:00 precision=3% lost=a batch_states=4 -- series1",
         ),
         ("release --target truth", "ansible-playbook -i inventories/truth playbooks/release.yml"),
         (

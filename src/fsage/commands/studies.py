@@ -57,7 +57,7 @@ def run(
     """
     given = _times(until=until, budget=budget, precision=precision)
     settings = context.obj.settings()
-    for key, value in {**given, "only": only, "lost": lost, "batch_states": batch_states}.items():
+    for key, value in {"only": only, **given, "lost": lost, "batch_states": batch_states}.items():
         if value is not None:
             settings.append(f"{key}={value}")
     words = ["snakemake"]
