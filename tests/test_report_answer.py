@@ -153,6 +153,8 @@ def test_a_kernel_that_cells_name_is_no_condition_and_another_one_is():
     for name in ("recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "reference"):
         rows[name] = None
     assert "Samples were taken under more than one kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
+    rows["mb_max_linear_groups"] = [None, 0.0]  # Linux 5.10 has no such setting
+    assert len(conditions(rows)) == 3
     rows["param.kernel"] = ["5.10", "7.2"]
     assert conditions(rows) == []
 

@@ -41,6 +41,8 @@ SETTING = {
     "metadata": "names and inodes",
 }
 """Under what it was taken: the column, or FAMILIES' texts, and words for it."""
+OF_A_KERNEL = ("kernel", "mb_max_linear_groups")
+"""Those that follow from the kernel: a guest has them as its kernel comes."""
 FAMILIES = {"tunables": "tunable", "tools": "tool"}
 SHOWN = 3
 
@@ -181,11 +183,12 @@ def settings(samples: pd.DataFrame, names: Iterable[str] = SETTING) -> pd.DataFr
 
 
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
-    """Those of `settings` that are not alike in all samples; a kernel that a cell names is none of them."""
+    """Those of `settings` that are not alike in all samples; none is a kernel that a cell names, and what it has."""
     texts = settings(samples, [name for name in SETTING if _may_differ(samples, name)]).fillna("unknown")
-    if "kernel" in texts:
-        named = unpacked(samples, "param", "kernel")["kernel"]
-        texts["kernel"] = texts["kernel"].where(named.isna(), "as the cell names it")
+    is_named = unpacked(samples, "param", "kernel")["kernel"].notna()
+    for name in OF_A_KERNEL:
+        if name in texts:
+            texts[name] = texts[name].mask(is_named, "as the cell names it")
     return texts[[name for name in texts if texts[name].nunique() > 1]]
 
 
