@@ -27,6 +27,8 @@ GUESTS = 2
 """At a time."""
 TOGETHER = 8
 """So many cells have a guest at most: each mounts its own copy."""
+SLOWEST_TIMES = 100
+"""A cell that takes so many times its estimate hangs, on a machine that does much else too."""
 LOOK_EVERY_S = 1.0
 """Seconds between two looks whether the run is still there."""
 ROOM_BYTES = 128 << 20
@@ -260,7 +262,7 @@ def _observed(
 
 
 def _limit_s(cell: Cell) -> float:
-    return boot.JOB_S + 10 * cell.get("estimate_s", 0.0)
+    return boot.JOB_S + SLOWEST_TIMES * cell.get("estimate_s", 0.0)
 
 
 VERBS: dict[str, Callable[[guests.Question, bool], Json]] = {
