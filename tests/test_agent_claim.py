@@ -18,6 +18,7 @@ from fsage.model import tools
 Spec = dict[str, Any]
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claiming, "BACKING_MIB", 128)

@@ -363,7 +363,7 @@ ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0"
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
-    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 20),
+    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 12),
     "study values": Reader(_study_values, _study, (StudyError,), 15),
     "only": Reader(lambda: bend.values(ENTRIES), _narrowed, (StudyError,), 50),
     "target": Reader(lambda: bend.texts(_targets()), _target, (StudyError,), 40),
