@@ -96,25 +96,20 @@ def amount_for(target: Target, first_guess_mib_s: float, pair_of: Pair) -> Json:
     if declared is not None:
         pair = pair_of(declared, 1)
         return {"amount_mib": declared, "passes": 1, "amount_source": "declared", "calibration": pair}
-    known_speed = target.claim["device_model"].get("bytes_per_s") is not None
     wanted_mib = _whole(first_guess_mib_s / tasks * SAMPLE_S)
+    amount: Json = {"amount_source": "calibrated"}
+    if target.claim["device_model"].get("bytes_per_s") is not None:  # a short pair shows that the model charges
+        return {**amount, **_in_room(wanted_mib, room_mib), "calibration": pair_of(TRANSFER_MIB, 1)}
     fastest_mib_s = 0.0
     for attempt in range(8):
-        passes = math.ceil(wanted_mib / room_mib)
-        each_mib = _whole(wanted_mib / passes)
-        if known_speed:  # the pair only shows that the model charges
-            pair = pair_of(TRANSFER_MIB, 1)
-        else:
-            pair = pair_of(each_mib, passes)
+        amount |= _in_room(wanted_mib, room_mib)
+        each_mib = amount["amount_mib"]
+        passes = amount["passes"]
+        pair = pair_of(each_mib, passes)
         shortest_s = min(pair["write_s"], pair["read_s"])
         fastest_mib_s = max(fastest_mib_s, each_mib * passes / shortest_s)
-        if known_speed or (attempt and shortest_s >= SAMPLE_S):
-            return {
-                "amount_mib": each_mib,
-                "passes": passes,
-                "amount_source": "calibrated",
-                "calibration": pair,
-            }
+        if attempt and shortest_s >= SAMPLE_S:
+            return {**amount, "calibration": pair}
         needed_mib = _whole(fastest_mib_s * SAMPLE_S)
         if attempt == 0:
             wanted_mib = needed_mib
@@ -124,6 +119,12 @@ def amount_for(target: Target, first_guess_mib_s: float, pair_of: Pair) -> Json:
         f"calibrating {target.name}: after {attempt + 1} runs a sample still lasts only {shortest_s:.2f} s "
         f"({wanted_mib} MiB a task). The store's speed is not steady: declare fsage_target.amount_mib"
     )
+
+
+def _in_room(wanted_mib: int, room_mib: int) -> dict[str, int]:
+    """How often a task goes through its file, and how large that is, to move so much."""
+    passes = math.ceil(wanted_mib / room_mib)
+    return {"amount_mib": _whole(wanted_mib / passes), "passes": passes}
 
 
 def room(spec: Spec, capacity_bytes: int, clients: int = 1) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,11 +30,12 @@ LAYOUTS = "layouts"
 
 
 class Way(NamedTuple):
-    """The steps to a state with the names of what they need, that by its name, and how long they take."""
+    """The steps to a state with the names of what they need, that by its name, and how long they and its cells take."""
 
     steps: list[Step]
     inputs: dict[str, str]
     seconds: float
+    cells_s: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -153,15 +154,16 @@ class Plan:
         """The steps by which a state is reached on this target."""
         return self.states[state].steps(self.target.file_scale, self.seed)
 
-    def way_to(self, state: str) -> Way:
-        """How a state is reached.
+    def way_to(self, state: str, cells: Iterable[Cell]) -> Way:
+        """How a state is reached, and what `cells` of it take.
 
         Raises StudyError for a state that the study has not, and for what claim or limits rule out.
         """
         self.check_state(state)
         self.check()
         steps, inputs = self.with_inputs(self.steps(state))
-        return Way(steps, inputs, self.estimates.reach(state).seconds)
+        cells_s = {cell.name: self.estimates.cell(state, cell).seconds for cell in cells}
+        return Way(steps, inputs, self.estimates.reach(state).seconds, cells_s)
 
     def with_inputs(self, steps: list[Step]) -> tuple[list[Step], dict[str, str]]:
         """The steps with the names of what they need, and that by its name. Raises StudyError.

@@ -6,7 +6,7 @@ What steps need beside what they say, such as a layout that is to be copied, it 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Literal
 
 from fsage import workloads
@@ -19,7 +19,7 @@ from fsage.model.request import Phase, Request
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.amount import fitting_amount
-from fsage.plan.plan import Plan
+from fsage.plan.plan import Plan, Way
 from fsage.records import messages
 from fsage.run import runs
 from fsage.study.cells import Cell
@@ -30,13 +30,13 @@ DEFAULTS = "defaults"
 """The mount option that changes nothing (mount(8))."""
 
 
-def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, object]:
+def make(plan: Plan, state_name: str, cells: Collection[Cell] = ()) -> dict[str, object]:
     """The request for a state with `cells` to measure in it (none: only build the state).
 
     The request is noted (fsage.records.messages): only its answers are accepted. Raises StudyError when the state is
     not in the study, was first reached by other steps, or a cell cannot be run on this target.
     """
-    way = plan.way_to(state_name)
+    way = plan.way_to(state_name, cells)
     run = runs.current()
     claim = fitting_amount(plan, plan.claim) if plan.claim else None
     request: Request = {
@@ -54,7 +54,7 @@ def make(plan: Plan, state_name: str, cells: Iterable[Cell] = ()) -> dict[str, o
         "steps": way.steps,
         "reach_s": way.seconds,
         "first_instance": _first_instance(plan, state_name),
-        "cells": [_cell(plan, claim, state_name, way.steps, cell) for cell in cells],
+        "cells": [_cell(plan, claim, state_name, way, cell) for cell in cells],
         "bundle": str(plan.results.bundle(state_name).absolute()),
         "evidence": str(plan.results.state(state_name).absolute()),
     }
@@ -100,7 +100,7 @@ def _first_instance(plan: Plan, state: str) -> str | None:
     return str(evidence["token"]["instance"])
 
 
-def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: Cell) -> Asked:
+def _cell(plan: Plan, claim: Claim | None, state: str, way: Way, cell: Cell) -> Asked:
     if claim is None:
         raise StudyError(
             f"target {plan.target.name} is not claimed: {plan.results.claim} is missing; "
@@ -113,7 +113,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
     workload = workloads.load(cell.params["workload"])
     params = workloads.params_of(cell.params)
     try:
-        phases = mounted(workload.commands(params, claim, steps), params)
+        phases = mounted(workload.commands(params, claim, way.steps), params)
         writes_bytes, makes_bytes = workloads.bytes_of(params, claim)
     except workloads.Unsupported as why:
         unsupported = str(why)
@@ -125,7 +125,7 @@ def _cell(plan: Plan, claim: Claim | None, state: str, steps: list[Step], cell: 
         "order": cell.order,
         "attempt": plan.results.attempts(state, cell.name) + 1,
         "params": cell.params,
-        "estimate_s": plan.estimates.cell(state, cell).seconds,
+        "estimate_s": way.cells_s[cell.name],
         "makes_bytes": makes_bytes,
         "writes_bytes": writes_bytes,
         "phases": phases,

@@ -2,8 +2,8 @@
 
 A phase with `io_groups` runs so. Its keys are `queue` (the scheduler), `cgroup` (v1 or v2), `cost` (IOCost's model;
 none: off), `settle_s`, `seconds` and `groups`. Each group has a name, a weight, and either `argv`, a reader that never
-ends, or `query` (`query`; at most one group). The readers run for `settle_s`. Then all are counted
-over the same `seconds`, or for as long as the query takes, at most the phase's `timeout_s`. At last they are stopped.
+ends, or `query` (module `query`; at most one group). The readers run for `settle_s`. Then all are counted over the
+same `seconds`, or for as long as the query takes, at most the phase's `timeout_s`. At last they are stopped.
 Scheduler, cost model and groups of cgroup v1 are restored after each cell. The groups of v2, and a controller
 that was moved there, are restored at the end of the run, at the release, or by `recover`.
 """
