@@ -184,6 +184,7 @@ def test_a_budget_that_buys_nothing_is_refused_before_a_site_gives_its_time(fsag
     plan = ("--target", "local", "plan", "quickstart", "--budget")
     refused(fsage(*plan, "45"), "budget: '45' is no length of time; write 45m", ends_with=2)
     refused(fsage("run", "quickstart", "--budget", "45"), "budget: '45' is no length of time; write 45m", ends_with=2)
+    refused(fsage("run", "quickstart", "--only", "{capacity"), "a bracket is not closed: '{capacity'", ends_with=2)
     refused(fsage("run", "quickstart", "--until", "soon"), "until: 'soon' is no time; write 18:00", ends_with=2)
     refused(fsage(*plan, "20s"), "its primary comparisons alone take")
     refused(fsage(*plan, "8h", "--precision", "0%"), "precision: '0%' is not between", ends_with=2)

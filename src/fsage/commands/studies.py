@@ -55,9 +55,9 @@ def run(
 
     The same command resumes a run that was stopped. Other options of Snakemake can be added to the printed line.
     """
-    given = _times(until=until, budget=budget, precision=precision)
+    given = _settings(only=only, until=until, budget=budget, precision=precision)
     settings = context.obj.settings()
-    for key, value in {"only": only, **given, "lost": lost, "batch_states": batch_states}.items():
+    for key, value in {**given, "lost": lost, "batch_states": batch_states}.items():
         if value is not None:
             settings.append(f"{key}={value}")
     words = ["snakemake"]
@@ -70,16 +70,22 @@ def run(
     start_snakemake([*words, "--", *studies])
 
 
-def _times(**options: str | None) -> dict[str, str]:
+def _settings(**options: str | None) -> dict[str, str]:
     """Those that are given. Raises Misuse for one that is wrong in itself, before anything is read for it."""
+    import yaml
+
     from fsage.plan import settings
+    from fsage.text import yaml_text
 
     given = {key: value for key, value in options.items() if value is not None}
     try:
         settings.precision(given)
         settings.until(given, datetime.now().astimezone())
+        yaml_text.load(given.get("only", ""))
     except ValueError as error:
         raise Misuse(str(error)) from None
+    except yaml.YAMLError as error:
+        raise Misuse(f"only: {given['only']!r}: {yaml_text.explain(error)}") from None
     return given
 
 
@@ -97,7 +103,7 @@ def plan(
     """Summarise a study and its remaining work; with --budget, also what fits into that time."""
     from fsage.plan import settings
 
-    given = _times(budget=budget, precision=precision)
+    given = _settings(budget=budget, precision=precision)
     pool = context.obj.pool(study)
     plan_lines = pool.lines()
     wanted = settings.precision(given)
