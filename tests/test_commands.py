@@ -142,3 +142,19 @@ def test_the_wait_ends_with_the_process_on_a_kernel_that_does_not_tell(monkeypat
     began = time.monotonic()
     assert [each["rc"] for each in commands.run([LINGERS, ["sh", "-c", "exit 3"]], nothing, 60)] == [0, 3]
     assert time.monotonic() - began < 30
+
+
+def test_a_process_may_end_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is seen as running once more after its pipes ended, and has ended when it is waited for."""
+
+    class EndsUnseen(subprocess.Popen):
+        seen = 0
+
+        def poll(self) -> int | None:
+            self.wait()
+            self.seen += 1
+            return None if self.seen == 1 else self.returncode
+
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.setattr(commands.subprocess, "Popen", EndsUnseen)
+    assert [each["rc"] for each in commands.run([["sh", "-c", "exit 3"]], nothing, 60)] == [3]

@@ -164,9 +164,10 @@ def wait(
                 for key, _ in heard.select(LOOK_EVERY_S):
                     if not key.data():
                         heard.unregister(key.fileobj)
-            else:  # all pipes are closed, and this kernel has no pidfd that shows the end of a process
+            else:  # all pipes are closed, and no pidfd shows the end of a process: an old kernel, or one that is traced
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    next(command for command in running if command.process.poll() is None).process.wait(LOOK_EVERY_S)
+                    for command in running:
+                        command.process.wait(LOOK_EVERY_S)
             now = time.monotonic()
             if now - looked > LOOK_EVERY_S:
                 looked = now
