@@ -56,6 +56,17 @@ def test_no_memory_place_is_a_refusal_that_names_the_fallback(monkeypatch: pytes
         boot.memory_place(256)
 
 
+@pytest.mark.parametrize("places", [[], ["/dev/shm"]])
+def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(
+    monkeypatch: pytest.MonkeyPatch, places: list[str]
+) -> None:
+    monkeypatch.setattr(boot, "_places", lambda: list(map(Path, places)))
+    with pytest.raises(Refusal, match="outside /dev, and none can be written: name one as TMPDIR"), boot.folder():
+        pytest.fail("it is in a folder")
+    with pytest.raises(Refusal, match=r"needs \d+ MiB in a folder: .*(has|none can be written).*TMPDIR"):
+        boot.roomy(1 << 62)
+
+
 def test_an_unknown_kernel_and_release_are_refused() -> None:
     with pytest.raises(Refusal, match=r"kernel '2\.2': there is .* here"):
         programs.named("2.2")

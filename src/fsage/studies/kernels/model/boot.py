@@ -317,8 +317,8 @@ def roomy(size: int, executed: bool = False) -> Path:
     else:
         executable = ""
     raise Refusal(
-        f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen)}. Name one as TMPDIR, or measure "
-        "on a plain directory, which needs no kernel"
+        f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen) or 'none can be written'}. Name one "
+        "as TMPDIR, or measure on a plain directory, which needs no kernel"
     )
 
 
@@ -334,15 +334,22 @@ _PLAIN = re.compile(r"[\w./+-]+").fullmatch
 
 @contextlib.contextmanager
 def folder(place: Path | None = None) -> Iterator[Path]:
-    """A folder for one guest, in one that it sees if none is named; what killed commands left is removed first."""
+    """A folder for one guest, in one that it sees if none is named; what killed commands left is removed first.
+
+    Raises Refusal where none can be written that a guest sees.
+    """
     for shelter in _places():
         for left in shelter.glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError), _locked(left):
                 status = left.stat()
                 if status.st_uid == os.geteuid() and time.time() - status.st_mtime > ABANDONED_S:
                     shutil.rmtree(left, ignore_errors=True)
-    seen = place or next(place for place in _places() if place.parts[1] != "dev")  # a guest has a /dev of its own
-    own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=seen))
+    outside = [shelter for shelter in _places() if not shelter.is_relative_to("/dev")]  # a guest has a /dev of its own
+    if not (place or outside):
+        raise Refusal(
+            "a guest needs a folder for temporary files outside /dev, and none can be written: name one as TMPDIR"
+        )
+    own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place or outside[0]))
     try:
         with _locked(own):
             yield own
