@@ -317,8 +317,8 @@ def roomy(size: int, executed: bool = False) -> Path:
     else:
         executable = ""
     raise Refusal(
-        f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen) or 'none can be written'}. Name one "
-        "as TMPDIR, or measure on a plain directory, which needs no kernel"
+        f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen) or 'none can be written'}. Name "
+        "one as TMPDIR, or measure on a plain directory, which needs no kernel"
     )
 
 
