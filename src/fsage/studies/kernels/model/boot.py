@@ -27,6 +27,8 @@ from typing import NamedTuple
 
 from fsage.api.model import MIB, Json, Refusal
 
+from . import registers
+
 GUEST = "fsage.studies.kernels.host.guest"
 """The module that a guest runs."""
 PREFIX = "fsage-guest-"
@@ -137,6 +139,21 @@ def boot(
     """
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
+    ended = _booted(kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
+    if registers.hide(kernel.program, ended.console):
+        return _booted(kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
+    return ended
+
+
+def _booted(
+    kernel: Kernel,
+    work: Sequence[Json],
+    disks: Sequence[str],
+    memory_mib: int,
+    limit_s: float,
+    virtual: bool,
+    stopped: Event,
+) -> Ended:
     memory = memory_place(memory_mib)
     with folder() as own:
         if virtual:
@@ -151,6 +168,8 @@ def boot(
         arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
         arguments.append(f"initcall_blacklist={SPARED}")
+        if registers.are_hidden(kernel.program):
+            arguments += registers.WITHOUT_AVX
         arguments.append("seccomp=auto")  # since Linux 6.16 a guest's processes need no ptrace, and fault faster
         if virtual:
             arguments.append("time-travel=inf-cpu")
@@ -158,8 +177,8 @@ def boot(
             arguments += [f"ubd{'abcdefgh'[number]}={disk}" for number, disk in enumerate(disks)]
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
-        program = ["env", *environment, f"./{kernel.program.name}", *arguments]
-        with open(own / "console", "w+b") as console, processor(stopped or Event()) as number:
+        program = [*registers.front(kernel.program), "env", *environment, f"./{kernel.program.name}", *arguments]
+        with open(own / "console", "w+b") as console, processor(stopped) as number:
             keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number), *program]
             process = subprocess.Popen(
                 keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
@@ -262,6 +281,8 @@ def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
     tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
     if "unable to mount root" in console.lower():
         return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
+    if registers.are_hidden(kernel.program):
+        tail = f"{tail}; {registers.REMEDY}"
     if panic is not None:
         return f"kernel {kernel.name}: the kernel panicked ({lines[panic].strip(chr(39))}). Before that: {tail}"
     if status == HUNG:
