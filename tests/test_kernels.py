@@ -17,7 +17,7 @@ from fsage.model.answers import Obstacle
 from fsage.plan import target
 from fsage.studies.kernels import building, images
 from fsage.studies.kernels.bisection import Bisection, Lies
-from fsage.studies.kernels.model import boot, programs, run
+from fsage.studies.kernels.model import boot, programs, registers, run
 from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.kernels.model.images import Image
 
@@ -75,11 +75,31 @@ def test_an_unknown_kernel_and_release_are_refused() -> None:
 
 
 @needs_kernel
-def test_a_kernel_makes_mounts_and_reads_each_file_system() -> None:
+@pytest.mark.parametrize("hidden", [False, True], ids=["as it is", "with less registers"])
+def test_a_kernel_makes_mounts_and_reads_each_file_system(monkeypatch: pytest.MonkeyPatch, hidden: bool) -> None:
+    monkeypatch.setattr(registers, "_hidden", {newest().program} if hidden else set())
     release, reasons = programs.attempt(newest())
     assert release.startswith(newest().name.split("-")[0]) and reasons["ext4"] is None
     assert set(reasons) >= {"ext4", "xfs", "btrfs"}
     assert not shutil.which("mkfs.f2fs") or reasons["f2fs"] is None, "a module of the distribution's kernel"
+
+
+def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them_and_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own words, of Linux 6.1 on a Xeon with AMX. If that does not help, it is said what would."""
+    monkeypatch.setattr(registers, "_hidden", set())
+    consoles = ["userspace - ptrace set fp regs failed, errno = 14\nKernel panic - not syncing: init\n"] * 2
+
+    def booted(kernel: Kernel, *_: object) -> boot.Ended:
+        console = consoles.pop()
+        return boot.Ended([], boot._why(kernel, 1, console, 1.0), console)
+
+    monkeypatch.setattr(boot, "_booted", booted)
+    monkeypatch.setattr(boot, "check", lambda kernel: None)
+    ended = boot.boot(Kernel("6.1", Path("linux")), [{"do": "try", "disk": 0}], [])
+    assert not consoles and registers.are_hidden(Path("linux"))
+    assert str(ended.why).endswith(registers.REMEDY)
 
 
 @needs_kernel

@@ -15,7 +15,7 @@ TOO_MANY = "ptrace set fp regs failed"
 """What a kernel says that cannot keep them, before it has started anything."""
 REMEDY = (
     "this processor has more registers (AMX) than Linux before 6.13 keeps; what runs in a guest goes without AVX then. "
-    "A newer kernel needs that not: `fsage kernels --fetch sid`"
+    "A newer kernel does not need that: `fsage kernels --fetch sid`"
 )
 LESS = "-AVX2,-AVX512F,-AVX512VL,-AVX_Fast_Unaligned_Load,-AVX2_Usable,-AVX512F_Usable"
 """By their names since glibc 2.33, and before."""
