@@ -139,9 +139,12 @@ def boot(
     """
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
-    ended = _booted(kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
-    if registers.hide(kernel.program, ended.console):
-        return _booted(kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
+    how = (kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
+    hidden = kernel.program in registers.hidden_from
+    ended = _booted(*how, hidden)
+    if not hidden and registers.TOO_MANY in ended.console:
+        registers.hidden_from.add(kernel.program)
+        return _booted(*how, True)
     return ended
 
 
@@ -153,6 +156,7 @@ def _booted(
     limit_s: float,
     virtual: bool,
     stopped: Event,
+    hidden: bool,
 ) -> Ended:
     memory = memory_place(memory_mib)
     with folder() as own:
@@ -168,7 +172,7 @@ def _booted(
         arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
         arguments.append(f"initcall_blacklist={SPARED}")
-        if registers.are_hidden(kernel.program):
+        if hidden:
             arguments += registers.WITHOUT_AVX
         arguments.append("seccomp=auto")  # since Linux 6.16 a guest's processes need no ptrace, and fault faster
         if virtual:
@@ -177,7 +181,7 @@ def _booted(
             arguments += [f"ubd{'abcdefgh'[number]}={disk}" for number, disk in enumerate(disks)]
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
-        program = [*registers.front(kernel.program), "env", *environment, f"./{kernel.program.name}", *arguments]
+        program = [*registers.front(hidden), "env", *environment, f"./{kernel.program.name}", *arguments]
         with open(own / "console", "w+b") as console, processor(stopped) as number:
             keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number), *program]
             process = subprocess.Popen(
@@ -281,7 +285,7 @@ def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
     tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
     if "unable to mount root" in console.lower():
         return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
-    if registers.are_hidden(kernel.program):
+    if kernel.program in registers.hidden_from:
         tail = f"{tail}; {registers.REMEDY}"
     if panic is not None:
         return f"kernel {kernel.name}: the kernel panicked ({lines[panic].strip(chr(39))}). Before that: {tail}"

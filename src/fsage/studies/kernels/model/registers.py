@@ -44,22 +44,10 @@ for call in ((38, 1, 0, 0, 0), (22, 2, program, 0, 0)):  # PR_SET_NO_NEW_PRIVS, 
         sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-_hidden = set[Path]()
+hidden_from = set[Path]()
+"""The kernels that have said so in this process."""
 
 
-def hide(program: Path, console: str) -> bool:
-    """Whether a kernel that said this on its console is to be started again, from then on without the registers."""
-    if TOO_MANY not in console or program in _hidden:
-        return False
-    _hidden.add(program)
-    return True
-
-
-def are_hidden(program: Path) -> bool:
-    """Whether some are hidden from a kernel."""
-    return program in _hidden
-
-
-def front(program: Path) -> list[str]:
+def front(hidden: bool) -> list[str]:
     """The words before a kernel's command."""
-    return [sys.executable, "-ISc", HIDING] if program in _hidden else []
+    return [sys.executable, "-ISc", HIDING] if hidden else []
