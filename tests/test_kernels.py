@@ -90,7 +90,7 @@ def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them(monkey
     """Its own words, of Linux 6.1 on a Xeon with AMX. Two start at once. If it does not help, it is said what would."""
     monkeypatch.setattr(registers, "hidden_from", set())
     monkeypatch.setattr(boot, "check", lambda kernel: None)
-    kernel = Kernel("6.1", Path("linux"))
+    kernel = Kernel("./linux", Path("linux"))
     console = "userspace - ptrace set fp regs failed, errno = 14\nKernel panic - not syncing: init\n"
     both_began = Barrier(2)
     starts = []
@@ -108,6 +108,23 @@ def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them(monkey
     assert sorted(starts) == [False, False, True, True]
     boot.boot(kernel, [], [])
     assert starts[4:] == [True]
+
+
+@pytest.mark.parametrize(
+    ("release", "has_amx", "hidden"),
+    [
+        ("6.1.176", True, True),
+        ("6.1.176", False, False),
+        ("6.13", True, False),
+        ("7.2.7", True, False),
+        ("./linux", True, False),
+    ],
+)
+def test_which_kernels_need_not_say_it(
+    monkeypatch: pytest.MonkeyPatch, release: str, has_amx: bool, hidden: bool
+) -> None:
+    monkeypatch.setattr(registers, "_has_amx", lambda: has_amx)
+    assert registers.are_hidden(release, Path("linux")) == hidden
 
 
 @needs_kernel

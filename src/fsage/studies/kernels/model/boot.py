@@ -140,9 +140,9 @@ def boot(
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
     how = (kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
-    hidden = kernel.program in registers.hidden_from
+    hidden = registers.are_hidden(kernel.name, kernel.program)
     ended = _booted(*how, hidden)
-    if not hidden and registers.TOO_MANY in ended.console:
+    if not hidden and registers.TOO_MANY in ended.console:  # it has started nothing yet
         registers.hidden_from.add(kernel.program)
         return _booted(*how, True)
     return ended
@@ -285,7 +285,7 @@ def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
     tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
     if "unable to mount root" in console.lower():
         return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
-    if kernel.program in registers.hidden_from:
+    if registers.are_hidden(kernel.name, kernel.program):
         tail = f"{tail}; {registers.REMEDY}"
     if panic is not None:
         return f"kernel {kernel.name}: the kernel panicked ({lines[panic].strip(chr(39))}). Before that: {tail}"

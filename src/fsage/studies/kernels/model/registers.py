@@ -8,7 +8,9 @@ C library and OpenSSL are told to do without it too.
 
 from __future__ import annotations
 
+import re
 import sys
+from functools import cache
 from pathlib import Path
 
 TOO_MANY = "ptrace set fp regs failed"
@@ -44,8 +46,25 @@ for call in ((38, 1, 0, 0, 0), (22, 2, program, 0, 0)):  # PR_SET_NO_NEW_PRIVS, 
         sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+KEEPS_ALL = (6, 13)
 hidden_from = set[Path]()
 """The kernels that have said so in this process."""
+
+
+def are_hidden(release: str, program: Path) -> bool:
+    """Whether a kernel is known not to keep those of this processor: it has said so, or its release tells.
+
+    A kernel that was named by its path has no release: it says so itself.
+    """
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if version and (int(version[1]), int(version[2])) < KEEPS_ALL and _has_amx():
+        return True
+    return program in hidden_from
+
+
+@cache
+def _has_amx() -> bool:
+    return "amx_tile" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
 
 
 def front(hidden: bool) -> list[str]:
