@@ -1,4 +1,4 @@
-"""`snakemake`, `ansible-playbook`, `fsage` and its agent without their imports, which cost more than most calls.
+"""`snakemake`, `ansible-playbook` and `fsage` without their imports, which cost more than most calls.
 
 `shims()` is a folder to put first on PATH. A shim hands its call (words, environment, working directory, umask, open
 files) to a server, where a process that has the program loaded forks and runs the program's own entry point. Signals go
@@ -35,8 +35,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 OURS = ("snakemake.cli", "snakemake.report", "smart_open", "snakemake_logger_plugin_rich", "fsage")
-PYTHON = f"python3.{sys.version_info.minor}"
-"""The Python that playbooks run this machine's agent with: its shim is their `ansible_playbook_python`."""
 PROGRAMS = {
     "snakemake": OURS,
     "ansible-playbook": (
@@ -47,10 +45,9 @@ PROGRAMS = {
         *(f"ansible.plugins.shell.{name}" for name in ("cmd", "powershell", "sh")),
         *("ansible.plugins.strategy.linear", "ansible.plugins.vars.host_group_vars", "ansible.plugins.cache.memory"),
         *("ansible.plugins.filter.core", "ansible.plugins.test.core", "ansible.plugins.become.sudo"),
-        *("multiprocessing.popen_fork", "multiprocessing.synchronize", "fsage.records.messages", "fsage.seam"),
+        *("multiprocessing.popen_fork", "multiprocessing.synchronize", "fsage.records.messages", "fsage.host.__main__"),
     ),
     "fsage": ("fsage.cli", *OURS),
-    PYTHON: ("fsage.host.__main__",),
 }
 """What each loads before a call comes: first what has the entry point, `main`; others may not be there.
 
@@ -147,9 +144,6 @@ def _read_later(name: str) -> bool:
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).resolve().parents[1]
-AGENT = "from fsage.host.__main__ import main; sys.exit(main(sys.argv[1:]))"
-AS_AGENT = ["-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); {AGENT}"]
-"""PYTHON's words that run the agent (plugins/action/agent.py). With others it is Python itself."""
 
 
 @functools.cache
@@ -331,8 +325,7 @@ def loader(first: Call, programs: dict[str, list[str]], channel: socket.socket, 
             importlib.import_module(name)
     if first.program.endswith("ansible-playbook"):
         shutil.rmtree(sys.modules["ansible.constants"].DEFAULT_LOCAL_TMP)  # each call has one of its own
-    if Path(first.program).name == PYTHON:
-        entries[first.program].verbs()  # all kinds of targets are loaded, too
+        sys.modules["fsage.host.__main__"].load()
     gc.collect()
     gc.freeze()
     running: dict[int, tuple[int, int, int]] = {}  # by the descriptors of process and caller
@@ -441,11 +434,6 @@ def run(call: Call, entry: Callable[..., Any]) -> Any:
         place.mkdir(parents=True, exist_ok=True)
         constants.DEFAULT_LOCAL_TMP = tempfile.mkdtemp(prefix="ansible-local-", dir=place)
         atexit.register(shutil.rmtree, constants.DEFAULT_LOCAL_TMP, ignore_errors=True)
-        sys.executable = shutil.which(PYTHON) or sys.executable
-    if Path(call.program).name == PYTHON:
-        if call.words[: len(AS_AGENT)] != AS_AGENT:
-            os.execv(call.program, [call.program, *call.words])
-        return entry(call.words[len(AS_AGENT) :])
     return entry()
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import preloaded
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -43,9 +42,9 @@ FSAGE = [str(Path(sys.executable).parent / "fsage")]
 
 def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **request: Any) -> tuple[int, str]:
     """Exit code and message of a verb, in a process of its own."""
-    mine = [str(preloaded.shims() / preloaded.PYTHON), *preloaded.AS_AGENT]
+    python = "/usr/bin/python3" if user else sys.executable  # that of another user may not be his
     done = subprocess.run(
-        [*front, *(["/usr/bin/python3", "-m", "fsage.host"] if user else mine), verb],
+        [*front, python, "-m", "fsage.host", verb],
         input=json.dumps({"target": spec, "request": request}),
         capture_output=True,
         text=True,
@@ -55,7 +54,7 @@ def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **request
         user=user,
         group=user,
         extra_groups=[] if user else None,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)} if user else preloaded.environment(),
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )
     assert done.stdout and not done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout)["msg"]

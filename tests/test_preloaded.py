@@ -157,10 +157,3 @@ def test_it_works_in_the_mount_namespace_of_its_caller(programs: tuple[Path, Pat
     assert json.loads(said)["mounts"] == f"mnt:[{number}]"
     assert json.loads(said)["folder"] == str(tmp_path)
     assert int(pid) != started.pid, "a fork, not the program itself"
-
-
-def test_the_agent_is_known_by_the_words_that_playbooks_start_it_with() -> None:
-    """Where they differ, every test of a playbook passes, and takes twice as long."""
-    plugin = (preloaded.ROOT / "plugins/action/agent.py").read_text()
-    assert f'MAIN = "{preloaded.AGENT}"' in plugin
-    assert 'ISOLATED = ("{}", "{}", "{}")'.format(*preloaded.AS_AGENT) in plugin

@@ -2,9 +2,10 @@
 
 The agent (src/fsage/host, standard library only) gets one JSON object on stdin (target, request and what
 the task gives as `input`) and answers with another, whose `changed`, `failed` and `msg` are the task's. It
-runs over the bare connection, without Ansible's module machinery: 0.1 s a task where ansible.builtin.command
-takes 0.5 s. A local connection runs it from this collection, if that has no extension. Any other brings it
-along, before the object, and it runs from memory: nothing that lies on the host is run, and nothing is left there.
+runs without Ansible's module machinery, where ansible.builtin.command takes 0.5 s a task. On this machine, with the
+Python of Ansible, it is a fork of the task's process, which has it loaded. Another Python of this machine runs it from
+this collection, if that has no extension. Any other connection brings it along, before the object, and it runs from
+memory: nothing that lies on the host is run, and nothing is left there.
 
 The request is data: fsage_request is the path of its file, which is read here and never templated. So is what
 a host answers: it names no file on this machine, and what is kept of it is of its type (fsage.records.messages).
@@ -15,6 +16,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import functools
 import json
 import multiprocessing
 import os
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
@@ -36,7 +39,10 @@ if str(SOURCE) not in sys.path:  # an installed collection contains the package
 
 from fsage import seam  # noqa: E402
 from fsage.base import MIB, Refusal, in_words, message  # noqa: E402
+from fsage.host import __main__ as agent  # noqa: E402
 from fsage.model import plugins  # noqa: E402
+
+agent.load()  # in Ansible's first process, of which those of tasks are forks
 
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
@@ -189,20 +195,32 @@ class ActionModule(ActionBase):
         stdin = json.dumps(question).encode()
         local = self._connection.transport == "local"
         end_with_parent(signal.SIGKILL if local else signal.SIGTERM)
-        if local and not plugins.EXTENSIONS:
+        ended = threading.Event()
+        if self._is_own(task_vars):
+            run = Forked([*check, verb], stdin).wait  # before there is a thread
+        else:
+            run = functools.partial(self._execute, *self._line(task_vars, [*check, verb], stdin))
+        if place := os.environ.get(DOING):
+            threading.Thread(target=self._look, args=(question["target"], Path(place), ended), daemon=True).start()
+        try:
+            return answer_of(verb, run())
+        finally:
+            ended.set()
+
+    def _is_own(self, task_vars):
+        """Whether the agent is to run as this process would: on this machine, by its Python, and as its user."""
+        own = self._connection.transport == "local" and self._python(task_vars) == sys.executable
+        return own and not self._task.become and not any(self._task.environment or ())
+
+    def _line(self, task_vars, words, stdin):
+        """The shell line that runs the agent elsewhere, and its standard input."""
+        if self._connection.transport == "local" and not plugins.EXTENSIONS:
             start = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {MAIN}"
         else:
             boot, code = seam.boot()
             start = boot + MAIN
             stdin = code + stdin
-        command = [self._python(task_vars), *ISOLATED, start, *check, verb]
-        ended = threading.Event()
-        if place := os.environ.get(DOING):
-            threading.Thread(target=self._look, args=(question["target"], Path(place), ended), daemon=True).start()
-        try:
-            return answer_of(verb, self._execute(f"exec {shlex.join(command)}", stdin))
-        finally:
-            ended.set()
+        return f"exec {shlex.join([self._python(task_vars), *ISOLATED, start, *words])}", stdin
 
     def _look(self, target, place, ended):
         """Note at `place` what the agent does at the moment, time after time until it has ended."""
@@ -252,6 +270,54 @@ class ActionModule(ActionBase):
             yield part
             if len(part) < PART_BYTES:
                 return
+
+
+class Forked:
+    """The agent in a child of this process; it reads `stdin`, and its output is kept in memory."""
+
+    def __init__(self, words, stdin):
+        """Start it."""
+        self.files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
+        with open(self.files[0], "wb", closefd=False) as file:
+            file.write(stdin)
+        os.lseek(self.files[0], 0, os.SEEK_SET)
+        self.pid = os.fork()
+        if not self.pid:
+            self.become_agent(words)
+
+    def become_agent(self, words):
+        """Run the agent's main with files and signals of its own; it does not return."""
+        code = 1
+        try:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for number, file in enumerate(self.files):
+                os.dup2(file, number)
+            for name in os.listdir("/proc/self/fd"):
+                if int(name) > 2:
+                    with contextlib.suppress(OSError):  # that of the folder
+                        os.close(int(name))
+            sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+            sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+            sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+            code = agent.main(words)
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def wait(self):
+        """What it answered, as a command's result."""
+        _, status = os.waitpid(self.pid, 0)
+        texts = []
+        for file in self.files[1:]:
+            os.lseek(file, 0, os.SEEK_SET)
+            with open(file, encoding="utf-8", errors="replace") as output:
+                texts.append(output.read())
+        os.close(self.files[0])
+        return {"rc": os.waitstatus_to_exitcode(status), "stdout": texts[0], "stderr": texts[1]}
 
 
 def request_of(verb, given):

@@ -8,11 +8,12 @@ author:
 description:
   - All roles of this collection stand on this action. It gives the agent (C(src/fsage/host), Python's standard library
     only) one JSON object on standard input, and the JSON that comes back is the task's result.
-  - It works over the bare connection, without the machinery of Ansible's modules. A verb costs about 0.1 s, where
-    M(ansible.builtin.command) costs 0.5 s.
-  - On a local connection the agent runs from this collection. Any other connection brings it along with each verb
-    (600 KB, packed in 30 ms), and Python runs it from memory. Nothing that lies on the host is run, nothing is left
-    there, and it cannot be out of date.
+  - It works without the machinery of Ansible's modules. A verb costs about 0.1 s, where M(ansible.builtin.command)
+    costs 0.5 s.
+  - On the launcher, with Ansible's own Python, the agent is a fork of the task's process, which has loaded it. With
+    another Python of a local connection it runs from this collection. Any other connection brings it along with each
+    verb (600 KB, packed in 30 ms), and Python runs it from memory. Nothing that lies on the host is run, nothing is
+    left there, and it cannot be out of date.
   - The interpreter is C(ansible_python_interpreter), Python 3.9 or later.
   - The variable C(fsage_target) is the target's declaration. It stands in the inventory.
   - The variable C(fsage_request) is the path of the request, a JSON file of at most 64 MiB from C(fsage request). Some

@@ -19,7 +19,7 @@ from fsage.base.message import shown
 from fsage.base.shell import find_administrators
 from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
-from fsage.host.instruments import cleanup
+from fsage.host.instruments import cleanup, instrument
 from fsage.host.states import state
 from fsage.host.system import commands, kernel, namespace, space
 from fsage.host.targets import kinds as targets
@@ -108,6 +108,13 @@ APPLY_STEP = "apply_step"
 def verbs() -> dict[str, Verb]:
     """What a host can do but for APPLY_STEP, by name."""
     return {**VERBS, **{name: verb for kind in targets.every() for name, verb in kind.verbs.items()}}
+
+
+def load() -> None:
+    """Import what verbs find by its name, for a process that begins many agents as forks."""
+    verbs()
+    structure.kinds()
+    instrument.found()
 
 
 def of_one_host(spec: JsonView) -> bool:
