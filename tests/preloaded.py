@@ -325,7 +325,8 @@ def loader(first: Call, programs: dict[str, list[str]], channel: socket.socket, 
             importlib.import_module(name)
     if first.program.endswith("ansible-playbook"):
         shutil.rmtree(sys.modules["ansible.constants"].DEFAULT_LOCAL_TMP)  # each call has one of its own
-        sys.modules["fsage.host.__main__"].load()
+        with contextlib.suppress(Exception):  # of an extension
+            sys.modules["fsage.host.__main__"].load()
     gc.collect()
     gc.freeze()
     running: dict[int, tuple[int, int, int]] = {}  # by the descriptors of process and caller

@@ -209,6 +209,20 @@ def test_root_is_asked_for_task_by_task() -> None:
     assert changes and all(task.get("become") for task in changes), "what changes a server is root's"
 
 
+def test_an_agent_that_ends_without_an_answer_fails_its_task_and_what_it_said_last_is_shown(tmp_path: Path) -> None:
+    """One that cannot load an extension; it is a fork of Ansible's process, which goes on."""
+    extension = tmp_path / "broken"
+    extension.mkdir()
+    (extension / "__init__.py").write_text('"""An extension."""')
+    (extension / "model.py").write_text("raise ValueError('broken on purpose')")
+    done = preloaded.call(
+        "ansible-playbook", "-i", "inventories/local", "playbooks/check_site.yml", FSAGE_EXTENSIONS=extension
+    )
+    said = " ".join(done.stdout.split())
+    assert "probe ended with exit code 1 and no answer; it last said: ValueError: broken on purpose" in said
+    assert done.returncode == 2 and "Traceback" not in done.stdout.partition("stderr")[0]
+
+
 @pytest.mark.parametrize("role", sorted(TAKERS))
 def test_a_step_without_a_request_says_how_to_make_one(role: str) -> None:
     texts = [path.read_text() for path in (ROOT / "roles" / role / "tasks").glob("*.yml")]

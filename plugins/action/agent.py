@@ -42,7 +42,8 @@ from fsage.base import MIB, Refusal, in_words, message  # noqa: E402
 from fsage.host import __main__ as agent  # noqa: E402
 from fsage.model import plugins  # noqa: E402
 
-agent.load()  # in Ansible's first process, of which those of tasks are forks
+with contextlib.suppress(Exception):  # of an extension: the agent that needs it says so
+    agent.load()  # in Ansible's first process, of which those of tasks are forks
 
 PYTHON = "/usr/bin/python3"
 REFUSED = 1  # the agent's exit code when nothing was touched
@@ -305,6 +306,7 @@ class Forked:
             sys.stdout.flush()
         except BaseException:
             traceback.print_exc()
+            sys.stderr.flush()
         finally:
             os._exit(code)
 
