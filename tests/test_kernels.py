@@ -77,7 +77,7 @@ def test_an_unknown_kernel_and_release_are_refused() -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("hidden", [False, True], ids=["as it is", "with less registers"])
+@pytest.mark.parametrize("hidden", [False, True], ids=["as it is", "with fewer registers"])
 def test_a_kernel_makes_mounts_and_reads_each_file_system(monkeypatch: pytest.MonkeyPatch, hidden: bool) -> None:
     monkeypatch.setattr(registers, "hidden_from", {newest().program} if hidden else set())
     release, reasons = programs.attempt(newest())
@@ -132,6 +132,7 @@ def test_a_panic_is_an_answer() -> None:
     panicked = boot.boot(newest(), [{"do": "nothing that there is", "disk": 0}], [])
     assert panicked.why and "the kernel panicked (Kernel panic - not syncing" in panicked.why
     assert "KeyError" in panicked.why, "the last lines are kept"
+    assert registers.REMEDY not in panicked.why, "registers are not why"
 
 
 @needs_kernel

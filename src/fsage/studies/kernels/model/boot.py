@@ -285,7 +285,7 @@ def _why(kernel: Kernel, status: int, console: str, limit_s: float) -> str:
     tail = "; ".join(lines[:panic][-TAIL:]) or "it printed nothing"
     if "unable to mount root" in console.lower():
         return f"kernel {kernel.name} has no hostfs, so nothing of this machine can run in it: {tail}"
-    if registers.are_hidden(kernel.name, kernel.program):
+    if registers.may_be_why(console) and registers.are_hidden(kernel.name, kernel.program):
         tail = f"{tail}; {registers.REMEDY}"
     if panic is not None:
         return f"kernel {kernel.name}: the kernel panicked ({lines[panic].strip(chr(39))}). Before that: {tail}"

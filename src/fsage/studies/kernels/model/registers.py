@@ -62,6 +62,11 @@ def are_hidden(release: str, program: Path) -> bool:
     return program in hidden_from
 
 
+def may_be_why(console: str) -> bool:
+    """Whether a guest ended as one does whose registers are lost."""
+    return TOO_MANY in console or "segfault" in console
+
+
 @cache
 def _has_amx() -> bool:
     return "amx_tile" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
