@@ -96,7 +96,7 @@ def job(spec: dict[str, Any], *states: tuple[str, list], places: int = 1, **more
         "device_bytes": GIB,
         "capacity_bytes": None,
         "rotational": 1,
-        "states": [(name, [step.to_json() for step in steps]) for name, steps in states],
+        "populations": [[(name, [step.to_json() for step in steps]) for name, steps in states]],
         "inputs": {},
         "wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}],
         "places": places,

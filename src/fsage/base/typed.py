@@ -95,6 +95,8 @@ def _resolved(hint: object, module: str) -> object:
         hint = hint.__forward_arg__
     if not isinstance(hint, str):
         return hint
+    if "|" not in hint:
+        return eval(hint, vars(sys.modules[module]))
     tree = ast.fix_missing_locations(_Unions().visit(ast.parse(hint, mode="eval")))
     return eval(compile(tree, module, "eval"), {**vars(sys.modules[module]), "Union": Union})
 

@@ -1,12 +1,12 @@
 """What is to be counted of a study, and having it counted.
 
-A process counts each population of each layout.
+A process, or a guest, counts a few populations of layouts, one after another.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +28,8 @@ from fsage.study.study import StudyError
 from fsage.workloads import sequential
 
 SCHEMA = 1
+TOGETHER = 4
+"""Populations that one process counts at most: a guest's start takes as long as counting one."""
 USUAL_MIB = 192
 """Bytes of a file where no target was claimed yet: what the modelled disk moves in a second, in transfers of 64 MiB."""
 ROTATIONAL = 1  # a device with jumps is a disk
@@ -166,21 +168,24 @@ class Counted:
             return found["rows"]
         return None
 
-    def job(self, layouts: list[Layout]) -> Job:
-        """What one process counts: states of one population, in order."""
+    def job(self, populations: Sequence[Sequence[Layout]]) -> Job:
+        """What one process counts: of each population its states, in order."""
         claim: Json = {} if self.filesystem else dict(self.plan.claim or {})
         inputs: dict[str, str] = {}
-        states: list[tuple[str, list[Json]]] = []
-        for layout in layouts:
-            steps, needed = self.plan.with_inputs(layout.steps)
-            inputs.update(needed)
-            states.append((layout.state, [step.to_json() for step in steps]))
+        named: list[list[tuple[str, list[Json]]]] = []
+        for layouts in populations:
+            states: list[tuple[str, list[Json]]] = []
+            for layout in layouts:
+                steps, needed = self.plan.with_inputs(layout.steps)
+                inputs.update(needed)
+                states.append((layout.state, [step.to_json() for step in steps]))
+            named.append(states)
         return {
             "spec": self._spec,
             "device_bytes": self.device_bytes,
             "capacity_bytes": claim.get("capacity_bytes"),
             "rotational": ROTATIONAL,
-            "states": states,
+            "populations": named,
             "inputs": inputs,
             "wanted": self.wanted,
             "places": self.places,
@@ -216,26 +221,30 @@ def _reseeded(step: Step, by: int) -> Step:
 
 def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, whole: None) -> None:
     """Count what is missing, on all processors. Raises Refusal, Failure; what was counted by then is kept."""
-    jobs: dict[tuple[int, str], list[Layout]] = {}
+    missing: dict[tuple[int, str], list[Layout]] = {}
     for layout in counted.all_layouts():
         if counted.kept(layout) is None:
-            jobs.setdefault((layout.number, layout.population), []).append(layout)
-    whole = sum(map(len, jobs.values()))
+            missing.setdefault((layout.number, layout.population), []).append(layout)
+    populations = list(missing.values())
+    whole = sum(map(len, populations))
     done = 0
     processors = SimpleQueue[int]()
-    for cpu in (free := sorted(os.sched_getaffinity(0))):
+    free = sorted(os.sched_getaffinity(0))
+    for cpu in free:
         processors.put(cpu)
+    together = min(TOGETHER, -(-len(populations) // len(free)))
+    jobs = [populations[first : first + together] for first in range(0, len(populations), together or 1)]
 
-    def count_one(layouts: list[Layout]) -> int:
+    def count_some(some: list[list[Layout]]) -> int:
         cpu = processors.get()
         try:
-            return _count(counted, layouts, cpu)
+            return _count(counted, some, cpu)
         finally:
             processors.put(cpu)
 
     with ThreadPoolExecutor(len(free)) as pool:
         try:
-            for ended in as_completed([pool.submit(count_one, layouts) for layouts in jobs.values()]):
+            for ended in as_completed([pool.submit(count_some, some) for some in jobs]):
                 done += ended.result()
                 progress(done, whole)
         except BaseException:
@@ -243,15 +252,16 @@ def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, 
             raise
 
 
-def _count(counted: Counted, layouts: list[Layout], cpu: int) -> int:
-    """Count some layouts in one process, and keep each as soon as it is complete; how many."""
-    by_name = {layout.state: layout for layout in layouts}
+def _count(counted: Counted, populations: Sequence[Sequence[Layout]], cpu: int) -> int:
+    """Count some populations in one process, and keep each layout as soon as it is complete; how many layouts."""
+    layouts = [layout for population in populations for layout in population]
     each = len(counted.wanted) * counted.places
+    uncounted = iter(layouts)
     rows: list[Json] = []
-    for row in seam.count({**counted.job(layouts), "cpu": cpu}):
+    for row in seam.count({**counted.job(populations), "cpu": cpu}):
         rows.append(row)
         if len(rows) == each:
-            layout = by_name[row["state"]]
+            layout = next(uncounted)
             results.write(counted.path(layout), {"about": counted.about(layout), "rows": rows})
             rows = []
     return len(layouts)

@@ -26,9 +26,9 @@ class Wanted(TypedDict):
 
 
 class Job(TypedDict):
-    """What one process counts: states of one layout, each reached from the one before.
+    """What one process counts: of each population its states, each reached from the one before.
 
-    `states`: names with their steps as JSON. `seed`: of the layout. `capacity_bytes`: of the empty file system, as the
+    A state has a name, and its steps as JSON. `capacity_bytes`: of the empty file system, as the
     claim of a target has it; None: as it is found. `cpu`: the processor that lays the files. `kernel`: of a
     guest; None: the newest that is here.
     """
@@ -37,7 +37,7 @@ class Job(TypedDict):
     device_bytes: int
     capacity_bytes: int | None
     rotational: int
-    states: list[tuple[str, list[Json]]]
+    populations: list[list[tuple[str, list[Json]]]]
     inputs: dict[str, str]
     wanted: list[Wanted]
     places: int

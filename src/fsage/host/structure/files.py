@@ -127,7 +127,9 @@ page_of_content: Callable[[int], bytes] = os.urandom
 def noise(size: int) -> memoryview:
     """What files are filled with, in whole pages, as O_DIRECT asks."""
     buffer = mmap.mmap(-1, size)
-    buffer.write((page_of_content(4096) * -(-size // 4096))[:size])
+    page = page_of_content(4096)
+    if any(page):  # new memory is zeros, and a guest takes long to have a page that is touched
+        buffer.write((page * -(-size // 4096))[:size])
     # Not closed: the traceback of a failed write still refers to the buffer, and close() would raise another error.
     return memoryview(buffer)
 

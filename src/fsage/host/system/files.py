@@ -25,8 +25,7 @@ def write_json(path: Path | str, obj: object, mode: int = places.PRIVATE_FILE) -
         with contextlib.suppress(FileNotFoundError):  # a killed process with the same number may have left one
             os.unlink(temporary.name, dir_fd=above)
         with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
-            json.dump(obj, out, indent=1, sort_keys=True)
-            out.write("\n")
+            out.write(f"{json.dumps(obj, indent=1, sort_keys=True)}\n")
             out.flush()
             os.fchmod(out.fileno(), mode)
             os.fsync(out.fileno())

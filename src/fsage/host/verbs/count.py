@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -72,7 +72,7 @@ def count(job: Job) -> Iterator[Json]:
         wrong = process.stderr.read().strip()
     if process.returncode:
         raise Failure(
-            f"counting {job['states'][0][0]}: {wrong.splitlines()[-1] if wrong else 'its process was killed'}"
+            f"counting {job['populations'][0][0][0]}: {wrong.splitlines()[-1] if wrong else 'its process was killed'}"
         )
 
 
@@ -102,15 +102,23 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
     """
     (loops.queue_of(device) / "rotational").write_text(str(job["rotational"]))
     target = _made(job, device, place, own)
+    for number, states in enumerate(job["populations"]):
+        if number:
+            _format(target)
+        yield from _of_population(job, target, states)
+    mounting.unmount(target.mounts[0])
+
+
+def _of_population(job: Job, target: Loop, states: Sequence[tuple[str, list[Json]]]) -> Iterator[Json]:
+    """Count in states that are reached from an empty target, each from the one before where that can be."""
     done: list[Step] = []
     notes: dict[str, Notes] = {}
-    for name, given in job["states"]:
+    for name, given in states:
         began = time.monotonic()
         steps = structure.read_all(given)
         rest = state.rest_of(done, steps)
         if rest is None:
-            target.format()
-            _emptied(target)
+            _format(target)
             done = []
             rest = steps
         for step in rest:
@@ -123,7 +131,11 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
             for row in _files(target, wanted, job["places"]):
                 yield {**seen, **row, "seconds": round(time.monotonic() - began, 3)}
                 began = time.monotonic()
-    mounting.unmount(target.mounts[0])
+
+
+def _format(target: Loop) -> None:
+    target.format()
+    _emptied(target)
 
 
 def _made(job: Job, device: str, place: Path, own: str) -> Loop:

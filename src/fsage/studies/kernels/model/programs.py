@@ -282,7 +282,7 @@ def module_files(place: Path, name: str) -> list[Path]:
     needed = {}
     for line in (place / INDEX).read_text(encoding="utf-8").splitlines():
         module, _, others = line.partition(":")
-        needed[Path(module).name.partition(".")[0]] = [*reversed(others.split()), module]
+        needed[module.rpartition("/")[2].partition(".")[0]] = [*reversed(others.split()), module]
     if name not in needed:
         return []
     return [place / path for module in (*BESIDE.get(name, ()), name) for path in needed.get(module, ())]
