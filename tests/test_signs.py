@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,7 @@ from fsage.studies.paf.model import Populate
 from fsage.studies.slowdisk.host import seek
 from fsage.study.files import load_study
 
+SOURCE = Path(__file__).parents[1] / "src"
 DATA = Path(__file__).parent / "data/signs"
 """Taken on Lustre 2.17.57 and NFS 4.2 of Linux 6.12, while a client read: nothing; all OSTs evicted the client; an OST
 was unmounted for 60 s; packets to the NFS server were dropped for 40 s."""
@@ -262,3 +265,35 @@ def test_a_disk_that_is_frozen_amid_a_phase_is_on_record(local_target: dict, mon
     seen, _ = observed(spec, "frozen")
     (warning,) = [words for words in signs.judge(seen["phases"]).warnings if "ended none" in words]
     assert re.fullmatch(r"read: .+: loop\d+ ended none of its requests for [678] s", warning)
+
+
+LOOKS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from fsage.base import Refusal
+from fsage.host.system import kernel_log, privilege
+privilege.HELPER = privilege.Path(sys.argv[2])
+for _ in range(2):
+    try:
+        kernel_log.since(-1)
+    except Refusal as why:
+        print(why)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("helper", "asked"), [("missing", 0), ("helper", 1)])
+def test_a_user_who_may_not_read_the_log_is_reported_by_sudo_once_at_most(helper: str, asked: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o777)
+        (place / "helper").touch()
+        (place / "sudo").write_text(f"#!/bin/sh\necho reported >> {place}/mails\necho no rule >&2\nexit 1\n")
+        (place / "sudo").chmod(0o755)
+        words = [sys.executable, "-c", LOOKS, str(SOURCE), str(place / helper)]
+        env = {**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}
+        front = ["setpriv", "--reuid=65534", "--clear-groups"]
+        done = subprocess.run([*front, *words], capture_output=True, text=True, cwd="/", check=True, env=env)
+        assert len(done.stdout.splitlines()) == 2 and "nothing was touched" in done.stdout
+        mails = place / "mails"
+        assert (mails.read_text().count("reported") if mails.exists() else 0) == asked

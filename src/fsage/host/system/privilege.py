@@ -28,6 +28,8 @@ CODE = (
     *(f"host/system/{name}" for name in ("caches", "files", "kernel_log", "kernel", "places", "privilege", "settings")),
 )
 """Modules of fsage that the helper is made of; root runs no others of them."""
+HELLO = "hello"
+"""The verb that changes and tells nothing: it shows that the helper may be called, and of which version it is."""
 ANSWER_BYTES = 16 * MIB
 VERBS: list[str] = []
 """The verbs of the helper that are called by `privileged` functions, of all modules that were imported."""
@@ -77,7 +79,13 @@ def digest_of(contents: Mapping[str, bytes]) -> str:
 
 
 def ask(verb: str, given: Json) -> object:
-    """The helper's answer. Raises Failure, and Refusal where there is no helper or no permission to call it."""
+    """The helper's answer. Raises Failure, and Refusal where there is no helper or no permission to call it.
+
+    Where that is so, sudo is not asked again: it reports each try to the administrator.
+    """
+    why = None if verb == HELLO else unavailable_because()
+    if why:
+        raise Refusal(why)
     words = command(verb, str(given.get("fsname", "")))
     passed = {key: value for key, value in given.items() if key != "fsname"}
     try:
@@ -120,10 +128,10 @@ def unavailable_because() -> str | None:
     """
     if os.geteuid() == 0:
         return None
-    if not HELPER.exists():  # do not try: sudo would report that to the administrator
+    if not HELPER.exists():
         return _unheard("it is not installed")
     try:
-        answer = ask("hello", {})
+        answer = ask(HELLO, {})
     except (Refusal, Failure) as why:
         return str(why)
     if answer != version():
