@@ -82,12 +82,12 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
             "or a target that holds an amount_mib which lasts a second"
         )
     phases: list[Phase] = []
-    in_guest = params.tool == "auto" and params.direct and passes == shared.tasks(claim) == 1
+    in_process = params.tool == "auto" and params.direct and passes == shared.tasks(claim) == 1
     model = device.Model.of_claim(claim)
     for name in _steps(params, model):
         reads = name in READS
         leaves = name.startswith(PLACE)
-        if in_guest and model.in_guests:
+        if in_process and (model.in_guests or (leaves and _are_roots(claim))):
             phases.append(_transfer(params, name, block_bytes, reads))
         elif tool == "ior":
             file = name if leaves else "f"
@@ -101,6 +101,15 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         if name == OWN_DISK:
             phases[-1]["uncharged"] = True
     return phases
+
+
+def _are_roots(claim: Claim) -> bool:
+    """Whether fsage is root where a target of one image is measured: then its own process may write a file there.
+
+    It writes what a program would write, by the same requests, without a program's start.
+    """
+    [store, *others] = claim["stores"]
+    return "image" in store and not others and not claim.get("uid")
 
 
 def bytes_written(params: Params, claim: Claim) -> int:
@@ -259,7 +268,7 @@ def _fio(params: Params, claim: Claim, name: str, block_bytes: int, passes: int)
 
 
 def _transfer(params: Params, name: str, block_bytes: int, reads: bool) -> Phase:
-    """A phase in which the guest's own process moves the file."""
+    """A phase in which fsage's own process moves the file."""
     file = name if name.startswith(PLACE) else "measured"
     task = request.Transfer(file=file, bytes=block_bytes, request_bytes=params.transfer_size, reads=reads)
     argv = ["transfer", "read" if reads else "write", file]

@@ -1,13 +1,12 @@
-"""What this process itself does with files, in place of a program: of workloads sequential and metadata, in a guest.
+"""What this process itself does with files, in place of a program: of workloads sequential and metadata.
 
-A program of its own takes longer to start in a guest. Each fio reads the clock half a million times before it begins:
-in a guest's virtual time that takes 5 real seconds.
+It does so in a guest, and where a file is not timed: a program takes long to start, in a guest longer. Each fio reads
+the clock half a million times before it begins: in a guest's virtual time that takes 5 real seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from fsage.base import MIB, Call, Json
 from fsage.host.device import loops
 from fsage.host.instruments.counters import of_device
 from fsage.host.instruments.instrument import Instrument
+from fsage.host.structure import files
 from fsage.host.system import caches, kernel
 from fsage.model.request import NAMES, TRANSFER
 
@@ -93,6 +93,6 @@ def moved(descriptor: int, task: Json) -> Iterator[int]:
 
 def _memory(size: int) -> list[memoryview]:
     """Memory for a request: the same MiB again and again, for a guest takes long to have new pages."""
-    piece = memoryview(mmap.mmap(-1, min(size, MIB)))
+    piece = files.noise(min(size, MIB))
     whole, rest = divmod(size, len(piece))
     return [piece] * whole + ([piece[:rest]] if rest else [])
