@@ -95,7 +95,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
         "rotational": 1,
         "places": 1,
     }
-    job |= {"states": [("60.50", about["steps"])], "inputs": {}, "cpu": 0, "kernel": newest().name}
+    job |= {"populations": [[("60.50", about["steps"])]], "inputs": {}, "cpu": 0, "kernel": newest().name}
     job |= {"wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}]}
     [row] = count.count(job)
     assert sum(length for *_, length in row["extents"]) == 64 * MIB

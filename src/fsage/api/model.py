@@ -23,8 +23,8 @@ What else a study may add:
   words that start it on a claimed target, in its container where it has one;
 - `tools` has for a study's own program, which a phase runs on a host, `program_main(Assignment, work, path)`: its body;
   `program_phase(name, module, assignment)`: the phase; `assignment_of(phase, Assignment)`: what it was given;
-- `FileSystem`: the base of a file system: its name, title and defragmenter;
-- `filesystems`: those that there are: `names`, `named`, `get`, and `like` as the kernel calls one;
+- `filesystems`: `FileSystem`: the base of a file system, its name, title and defragmenter; `names`, `named` and `get`
+  find one, and `like` does as the kernel calls it;
 - `kinds`: `Kind`: the base of a kind of target, and `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
 - `Device`: a modelled device, `of` its parameters: what it `takes_s` for bytes, requests, jumps and their place;
 - `counting`: how `requests` of extents are counted, and which device is `declared` for a claimed target.
@@ -43,8 +43,6 @@ from fsage.base.sizes import counted, format_size, parse_size, round_size
 from fsage.model import counting, filesystems, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.device import Model as Device
-from fsage.model.filesystems import FileSystem
-from fsage.model.kinds.loop import Loop
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.structure import BLOCK_BYTES, EVICTION_FILES, Achieved, Files, Segment, Shard, Step, path_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fsage.api.model import Achieved, Files, FileSystem, Step, tools
+from fsage.api.model import Achieved, Files, Step, filesystems, tools
 
 TOOLS = {"dd": tools.Tool(("--version",), r"dd \(coreutils\) ")}
 
 
-class Ext2(FileSystem):
+class Ext2(filesystems.FileSystem):
     """ext2. It has no defragmenter: e4defrag wants extents."""
 
     name = title = "ext2"

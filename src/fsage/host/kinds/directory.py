@@ -19,9 +19,9 @@ from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_DEVICE, Store, without
 from fsage.model import declaration
+from fsage.model import kinds as facts
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.hosts import Asker, clients_of, servers_of
-from fsage.model.kinds import directory as facts
 from fsage.model.target import Spec
 
 SHARE_OF_FREE = 0.10

@@ -22,8 +22,8 @@ from fsage.layouts import fiemap, machine
 from fsage.layouts.fragmentation import Extent
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import Store
+from fsage.model import kinds as facts
 from fsage.model.claim import ClaimedStore
-from fsage.model.kinds import loop as facts
 from fsage.model.observation import Mounting
 
 

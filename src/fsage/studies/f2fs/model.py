@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fsage.api.model import FileSystem
-from fsage.layouts import filesystems
+from fsage.api.model import filesystems
+from fsage.layouts import filesystems as layouts
 
 TASK = "file_requests.json"
 """Input of a phase that reads files by turns: the files, their weights, and how they are read."""
 
 
-class F2fs(FileSystem, filesystems.F2fs):
+class F2fs(filesystems.FileSystem, layouts.F2fs):
     """F2FS, on one device."""
 
     check_command = ("fsck.f2fs", "--dry-run")

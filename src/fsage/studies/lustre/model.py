@@ -9,8 +9,7 @@ from fsage.base import GIB, MIB, Json, JsonView, Refusal
 from fsage.base.sizes import round_size
 from fsage.base.typed import Check
 from fsage.model.claim import Claim
-from fsage.model.kinds import Kind
-from fsage.model.kinds.directory import Directory
+from fsage.model.kinds import Directory, Kind
 from fsage.model.structure import ALL_OSTS
 from fsage.model.target import CLAIMED, COUNT, LIVE, NOT_NEGATIVE, Key, Spec, declared, matching, usual
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.api.model import Device, Failure, Loop, Refusal, Spec, filesystems
+from fsage.api.model import Device, Failure, Refusal, Spec, filesystems, kinds
 
 TAIL = 8
 TASK = "new_file.json"
@@ -39,7 +39,7 @@ def is_virtual(spec: Spec) -> bool:
     return declared is not None and Device.of(declared).is_virtual
 
 
-class Uml(Loop):
+class Uml(kinds.Loop):
     """Its file systems are mounted by a kernel that runs as a program (User Mode Linux); no root is needed.
 
     Its one file system is an image: made once for each state, never changed, and copied for each cell.

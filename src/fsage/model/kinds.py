@@ -1,6 +1,6 @@
 """The kinds of target: what its declaration alone says of a target.
 
-Each is a class in a module here, or in the model of a study's folder. What a host does with a target of the kind is in
+Each is a class here, or in the model of a study's folder. What a host does with a target of the kind is in
 the module of fsage.host.kinds, or of that study's `host`, that has its name.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import Json, JsonView, Refusal
+from fsage.base import GIB, Json, JsonView, Refusal
 from fsage.model import filesystems, plugins
 from fsage.model.claim import Claim
 from fsage.model.target import Spec
@@ -122,6 +123,55 @@ class Kind(ABC):
     def on_each(cls, spec: Spec, claims: Sequence[Claim], written_bytes: float, files: int) -> list[tuple[str, str]]:
         """How much of `written_bytes`, in so many files, may lie on one server's target: rows of two words each."""
         return []
+
+
+class Directory(Kind):
+    """A directory on a file system that is other people's too, and of which nothing is known."""
+
+    kind = "directory"
+    title = "a plain directory, whose file system is others' too"
+    takes_turns = True
+    how_shared = "; of several clients all share fsage_target.home"
+
+    @classmethod
+    def most_bytes(cls, spec: Spec) -> int | None:
+        return int(spec["budget_gib"] * GIB)
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        return f"files that fsage made in {spec['directory']}; nothing else there is touched"
+
+    @classmethod
+    def disturbs(cls, spec: Spec, other: Spec) -> str | None:
+        ours = Path(spec["directory"]).resolve()
+        theirs = Path(other["directory"]).resolve()
+        if ours != theirs and ours not in theirs.parents and theirs not in ours.parents:
+            return None
+        return f"shares a file tree with {spec['name']} ({other['directory']}, {spec['directory']})"
+
+
+class Loop(Kind):
+    """File systems in image files that fsage makes: they, or a device model's disks, are attached to loop devices."""
+
+    kind = "loop"
+    own_stores = of_one_host = takes_layouts = True
+    meaningless: ClassVar[tuple[str, ...]] = ("directory",)  # where it is not declared it is another for each user
+
+    @classmethod
+    def laid_bytes(cls, claim: Claim) -> int | None:
+        return claim["stores"][0]["image_id"]["bytes"]
+
+    @classmethod
+    def most_bytes(cls, spec: Spec) -> int | None:
+        return int(spec["size_gib"] * GIB)
+
+    @classmethod
+    def destroys(cls, spec: Spec, claimed: bool) -> str:
+        made = f"{'the' if claimed else 'a new'} image of up to {spec['size_gib']} GiB"
+        if spec["sparse"]:
+            takes = filesystems.takes(spec).words()
+            made = f"{'the' if claimed else 'a new'} sparse image of {spec['size_gib']} GiB ({takes})"
+        return f"all that is in {made} below {spec['image_dir'] or 'the roomiest place'}; no device or file of others"
 
 
 @cache
