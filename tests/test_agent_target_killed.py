@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -111,3 +113,28 @@ def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
     loops.detach(images_of(new_target)[0] | loops.identity(image["image"]))
     claim.remove(new_target, {}, False)
     assert not Path(image["image"]).exists()
+
+
+@pytest.mark.parametrize("linux", ["present", "before 5.8"])
+def test_a_kill_just_after_a_device_was_attached_leaves_it_of_use(
+    new_target: Spec, monkeypatch: pytest.MonkeyPatch, linux: str
+) -> None:
+    ioctl = fcntl.ioctl
+    last = loops.LOOP_CONFIGURE if linux == "present" else loops.LOOP_SET_DIRECT_IO
+
+    def until_attached(device: int, request: int, *given: object) -> int:
+        if request == loops.LOOP_CONFIGURE != last:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        done = ioctl(device, request, *given)
+        if request == last:
+            os._exit(9)
+        return done
+
+    target = written(new_target)
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(fcntl, "ioctl", until_attached)
+        claim.create(target, {}, False)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    claim.create(target, {}, False)
+    assert claim.claim(target, {}, False)["changed"]

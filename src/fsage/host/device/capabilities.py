@@ -8,7 +8,6 @@ succeed. The default target, refusals, `fsage site`, `fsage doctor` and tests us
 from __future__ import annotations
 
 import errno
-import fcntl
 import functools
 import os
 import tempfile
@@ -81,19 +80,18 @@ def need_loops(name: str) -> None:
 
 
 def _attach_loop_device() -> None:
-    """A free loop device, on a file in memory for a moment."""
+    """A free loop device, on a file in memory for a moment; the kernel detaches it when this process is killed."""
     with kernel.closing(os.memfd_create("fsage-attempt")) as memory:
         os.ftruncate(memory, LOOP_BYTES)
         for attempt in range(LOOP_ATTEMPTS):
-            path = loops.free_device()
-            with kernel.opened(path, os.O_RDWR) as device:
-                try:
-                    fcntl.ioctl(device, loops.LOOP_SET_FD, memory)
-                    fcntl.ioctl(device, loops.LOOP_CLR_FD)
-                    return
-                except OSError as error:
-                    if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:
-                        raise OSError(error.errno, error.strerror, path) from error
+            try:
+                _, descriptor = loops.configure(memory, loops.LO_FLAGS_AUTOCLEAR)
+            except OSError as error:
+                if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:
+                    raise
+                continue
+            os.close(descriptor)
+            return
 
 
 def _mount_block_device() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import stat
@@ -104,6 +105,7 @@ def set_knob(knob: Path, value: object) -> None:
 CONTROL = "/dev/loop-control"
 LOOP_SET_FD = 0x4C00
 LOOP_CLR_FD = 0x4C01
+LOOP_SET_STATUS64 = 0x4C04
 LOOP_SET_DIRECT_IO = 0x4C08
 LOOP_CONFIGURE = 0x4C0A
 LOOP_CTL_ADD = 0x4C80
@@ -201,19 +203,35 @@ def attach_briefly(image: int, name: str) -> tuple[str, int]:
 
     So a process that is killed leaves nothing attached. Raises Failure.
     """
-    return _try(lambda: _configure(image), name)
+    return _try(lambda: configure(image, LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO), name)
 
 
-def _configure(image: int) -> tuple[str, int]:
+def configure(image: int, flags: int) -> tuple[str, int]:
+    """Attach an open file to a free device with all flags at once; the device, and a descriptor of it.
+
+    So a process that is killed leaves no device without them. Raises OSError that names the device.
+    """
     device = free_device()
     descriptor = os.open(device, os.O_RDWR)
     try:
-        info = LoopInfo(flags=LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO)
-        fcntl.ioctl(descriptor, LOOP_CONFIGURE, _LoopConfig(fd=image, info=info))
-    except OSError:
+        _configure(descriptor, image, flags)
+    except OSError as error:
         os.close(descriptor)
-        raise
+        raise OSError(error.errno, error.strerror, device) from error
     return device, descriptor
+
+
+def _configure(device: int, image: int, flags: int) -> None:
+    try:
+        fcntl.ioctl(device, LOOP_CONFIGURE, _LoopConfig(fd=image, info=LoopInfo(flags=flags)))
+        return
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    fcntl.ioctl(device, LOOP_SET_FD, image)  # Linux before 5.8 takes steps
+    fcntl.ioctl(device, LOOP_SET_STATUS64, LoopInfo(flags=flags & LO_FLAGS_AUTOCLEAR))
+    with contextlib.suppress(OSError):  # the file may not serve direct I/O, which the caller then finds off
+        fcntl.ioctl(device, LOOP_SET_DIRECT_IO, int(bool(flags & LO_FLAGS_DIRECT_IO)))
 
 
 T = TypeVar("T")
@@ -238,11 +256,8 @@ def free_device() -> str:
 
 
 def _attach(image: int) -> str:
-    device = free_device()
-    with kernel.opened(device, os.O_RDWR) as descriptor:
-        fcntl.ioctl(descriptor, LOOP_SET_FD, image)
-        with contextlib.suppress(OSError):  # the file may not serve direct I/O, which the caller then finds off
-            fcntl.ioctl(descriptor, LOOP_SET_DIRECT_IO, 1)
+    device, descriptor = configure(image, LO_FLAGS_DIRECT_IO)
+    os.close(descriptor)
     return device
 
 
