@@ -451,7 +451,7 @@ def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     there = progress.Progress(plan, "30.00@8M")
     line = "tiny: {0} of 8 cells, state 30.00@8M: {0} of 2{1}"
-    assert there() == (line.format(0, ""), "; about 76 s left")
+    assert there() == (line.format(0, ""), "; about 48 s left")
     now[0] = STATE_S + 3.5
     doing = there.doing.path
     doing.parent.mkdir(parents=True)
@@ -459,7 +459,7 @@ def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(
         doing.write_text(json.dumps({"doing": each, "since": 0, "cells": cells}))
         assert there().what == line.format(cells, f", {each}")
     now[0] = 136
-    assert there().left == "; 2 min since it began, longer than the 60 s that were estimated"
+    assert there().left == "; 2 min since it began, longer than the 40 s that were estimated"
     doing.write_text("[]")
     assert there().what == line.format(1, ""), "a host's word is believed where it can be read"
 

@@ -57,7 +57,7 @@ for pool in CALL.pools.values():
             message:
                 f"Count where new files lie in {pool.study.count.layouts} layouts of {pool.study.name}"
             shell:
-                "fsage --target={params.target:q} count {params.study:q} >/dev/null"
+                "fsage --target={params.target:q} tabulate {params.study:q}"
 
     # lint: log: what it says is a line or two, for who waits for it
     # lint: container: where the targets declare no images, the environment is ./run's, made from the lock

@@ -43,6 +43,16 @@ def visit(
     job.visit(plan, states, context.obj.on_one_target(study).inventory)
 
 
+@app.command(rich_help_panel=PANEL, epilog="./run fsage tabulate quickstart")
+def tabulate(context: typer.Context, study: StudyName) -> None:
+    """Count those of a study's layouts that are not counted yet, and write the tables; `report` makes the page."""
+    from fsage import count as counting
+
+    counted = counting.Counted.of(context.obj.plan(study))
+    counting.count(counted, lambda done, whole: say(f"{done} of {whole} layouts counted"))
+    counting.write_tables(counting.table(counted), counting.pieces(counted), counted.folder)
+
+
 @app.command(rich_help_panel=PANEL, epilog="./run fsage adaptive quickstart")
 def adaptive(context: typer.Context, study: StudyName) -> None:
     """Within a budget: measure the cells that say most of a study, and predict the others."""

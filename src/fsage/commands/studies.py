@@ -166,7 +166,8 @@ def count(
     frame, *others = map(counting.table, every)
     beside = {of.title: other for of, other in zip(every[1:], others, strict=True)}
     pieces = pd.concat([counting.pieces(of) for of in every])
-    page = counting.write(counted, frame, dataset.load(plan.files()), beside, pieces)
+    counting.write_tables(pd.concat([frame, *others]), pieces, counted.folder)
+    page = counting.write_page(counted, frame, dataset.load(plan.files()), beside)
     print(lines("\n".join(counting.answer(counted, frame, beside))))
     say(f"counts {page}")
 
@@ -243,12 +244,19 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage report quickstart")
 def report(context: typer.Context, study: StudyName) -> None:
-    """Make a study's report and tables from its records."""
+    """Make a study's report and tables from its records, and the page of its counts."""
+    from fsage import count as counting
+    from fsage import dataset
     from fsage.run.conclusion import write_report
 
     where_: Where = context.obj
     pool = where_.pool(study)
     say(f"report {write_report(pool, where_.study_file(study), _counted(pool))}")
+    for plan in pool.counted:
+        counted = counting.Counted.of(plan)
+        frame = counting.table(counted)
+        if not frame.empty:
+            say(f"counts {counting.write_page(counted, frame, dataset.load(plan.files()))}")
 
 
 def _counted(pool: Pool) -> list[Section]:

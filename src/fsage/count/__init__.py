@@ -4,8 +4,19 @@ Nothing is timed, so it works at any load, on all processors at once. What is co
 """
 
 from fsage.count.expected import expected
-from fsage.count.page import answer, kept_answer, kept_sections, write
-from fsage.count.tables import pieces, table
+from fsage.count.page import answer, kept_answer, kept_sections, write_page
+from fsage.count.tables import pieces, table, write_tables
 from fsage.count.work import Counted, count
 
-__all__ = ["Counted", "answer", "count", "expected", "kept_answer", "kept_sections", "pieces", "table", "write"]
+__all__ = [
+    "Counted",
+    "answer",
+    "count",
+    "expected",
+    "kept_answer",
+    "kept_sections",
+    "pieces",
+    "table",
+    "write_page",
+    "write_tables",
+]

@@ -14,7 +14,7 @@ from fsage.base import MIB
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size
 from fsage.count.expected import against_timed
-from fsage.count.tables import table, write_tables
+from fsage.count.tables import table
 from fsage.count.work import Counted
 from fsage.dataset import unpacked
 from fsage.dataset.families import names_of
@@ -119,19 +119,15 @@ def _layouts(files: pd.DataFrame) -> pd.DataFrame:
     return rows.astype(float).assign(**{LOSS: 100 * loss})
 
 
-def write(
-    counted: Counted,
-    frame: pd.DataFrame,
-    records: pd.DataFrame,
-    others: Mapping[str, pd.DataFrame],
-    pieces: pd.DataFrame,
+def write_page(
+    counted: Counted, frame: pd.DataFrame, records: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
 ) -> Path:
-    """Write tables, figures and page; return the page. `records`: of the same study, timed; perhaps none.
+    """Write figures and page; return the page. `records`: of the same study, timed; perhaps none.
 
-    `others`: the same states counted on other file systems, by the title of each. `pieces`: of all these files.
+    `others`: the same states counted on other file systems, by the title of each.
     """
     folder = counted.folder
-    write_tables(pd.concat([frame, *others.values()]), pieces, folder)
+    others = others or {}
     states = of_states(frame)
     beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
     stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"

@@ -19,9 +19,9 @@ from fsage.recipes import State
 from fsage.study.cells import Cell
 from fsage.study.study import Study, StudyError
 
-STATE_S = 12.0  # a call of ansible-playbook with its checks, and building it (measured; a large one takes more)
+STATE_S = 5.0  # a call of ansible-playbook with its checks, and building it: 3 s here (measured), more on several hosts
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more
-CELL_S = 3.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
+CELL_S = 4.0  # before the target was claimed and calibrated, where a workload names no CELL_S: two samples of a second
 
 
 class Cost(NamedTuple):
