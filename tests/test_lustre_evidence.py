@@ -72,6 +72,7 @@ def test_a_users_helper_becomes_dumpe2fs_of_an_ost(site: Site, tmp_path: Path, m
             helper.lustre_free_space({"fsname": "lustre", "ost": given})
     spec = lustre_target(tmp_path, site)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setattr(privilege, "unavailable_because", lambda: None)
     monkeypatch.setattr(privilege, "HELPER", "helper-of-nobody")
     first, _ = servers.inspect(spec, {}, False)["osts"]
     assert "`dumpe2fs /dev/vdc` ended with status 1: " in first["absent"]["free_extents"]

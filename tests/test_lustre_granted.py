@@ -138,6 +138,7 @@ def test_what_is_no_clients_parameter_or_number_is_refused(
 
 def test_a_server_asks_its_helper_where_the_agent_is_a_users(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setattr(privilege, "unavailable_because", lambda: None)
     spec, ask = {"name": "scratch", "lustre": {"fsname": "lustre"}}, f"sudo -n {privilege.HELPER} lustre-sync lustre"
     shutil.copy(site.bin / "lctl", site.bin / "sudo")
     site.answer(ask, json.dumps({"value": "0\n3\n"}))
