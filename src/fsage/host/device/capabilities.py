@@ -108,13 +108,15 @@ def _mount_fuse() -> None:
 
 
 def _mount_in_vain(source: str, kind: str) -> None:
-    """Raise OSError where the kernel refuses for lack of rights; any other error means that it would mount."""
-    with tempfile.TemporaryDirectory(prefix="fsage-attempt-") as folder:
-        try:
-            mounting.mount_call(source, folder, kind, 0, "")
-        except OSError as error:
-            if error.errno in (errno.EPERM, errno.EACCES, errno.ENODEV):
-                raise OSError(error.errno, error.strerror, f"mounting {kind}") from None
+    """Raise OSError where the kernel refuses for lack of rights; any other error means that it would mount.
+
+    It looks at the source before the place, which is a directory that ends with this process.
+    """
+    try:
+        mounting.mount_call(source, f"/proc/{os.getpid()}", kind, 0, "")
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EACCES, errno.ENODEV):
+            raise OSError(error.errno, error.strerror, f"mounting {kind}") from None
 
 
 def _move_between_mount_namespaces() -> None:
