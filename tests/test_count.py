@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ import yaml
 from states import MIB, bring, fragment, populate
 from test_measure import cell, observed
 
-from fsage.count import Counted, expected, pieces, table
+from fsage.count import Counted, expected, kept_page, pieces, table, write_tables
 from fsage.count.tables import FILE
 from fsage.host.cells import measure
 from fsage.host.device import capabilities
@@ -229,6 +230,11 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
     of_pieces = pieces(counted).groupby(FILE)
     assert of_pieces.size().to_list() == flat.set_index(FILE)["extents"].sort_index().to_list()
     assert (of_pieces["length_bytes"].sum() == 64 * MIB).all()
+    shutil.copytree(counted.folder, plan.results.counts, dirs_exist_ok=True)
+    write_tables(flat, pieces(counted), plan.results.counts)
+    page = kept_page(plan)
+    page.write_text("of more layouts, made by hand")
+    assert kept_page(plan) is None and page.read_text() == "of more layouts, made by hand"
     target["device_model"] = None
     (place / "target.yml").write_text(yaml.safe_dump({"fsage_target": target}))
     real = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")

@@ -246,17 +246,15 @@ def conclude(context: typer.Context, study: StudyName) -> None:
 def report(context: typer.Context, study: StudyName) -> None:
     """Make a study's report and tables from its records, and the page of its counts."""
     from fsage import count as counting
-    from fsage import dataset
     from fsage.run.conclusion import write_report
 
     where_: Where = context.obj
     pool = where_.pool(study)
     say(f"report {write_report(pool, where_.study_file(study), _counted(pool))}")
     for plan in pool.counted:
-        counted = counting.Counted.of(plan)
-        frame = counting.table(counted)
-        if not frame.empty:
-            say(f"counts {counting.write_page(counted, frame, dataset.load(plan.files()))}")
+        page = counting.kept_page(plan)
+        if page:
+            say(f"counts {page}")
 
 
 def _counted(pool: Pool) -> list[Section]:

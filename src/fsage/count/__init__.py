@@ -4,7 +4,7 @@ Nothing is timed, so it works at any load, on all processors at once. What is co
 """
 
 from fsage.count.expected import expected
-from fsage.count.page import answer, kept_answer, kept_sections, write_page
+from fsage.count.page import answer, kept_answer, kept_page, kept_sections, write_page
 from fsage.count.tables import pieces, table, write_tables
 from fsage.count.work import Counted, count
 
@@ -14,6 +14,7 @@ __all__ = [
     "count",
     "expected",
     "kept_answer",
+    "kept_page",
     "kept_sections",
     "pieces",
     "table",

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from fsage import statistics
+from fsage import dataset, statistics
 from fsage.analysis.words import sentences
 from fsage.base import MIB
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size
 from fsage.count.expected import against_timed
-from fsage.count.tables import table
+from fsage.count.tables import TABLE, table
 from fsage.count.work import Counted
 from fsage.dataset import unpacked
 from fsage.dataset.families import names_of
@@ -168,6 +168,22 @@ def kept_answer(plan: Plan) -> list[str]:
     if frame.empty:
         return []
     return [*answer(counted, frame)[:SENTENCES], f"counts: {counted.folder / 'index.html'}"]
+
+
+def kept_page(plan: Plan) -> Path | None:
+    """Write the page of what was counted of a plan before, where its tables are newer than a page; the page written.
+
+    A page of more layouts, or of other file systems, that somebody had made stays.
+    """
+    counted = Counted.of(plan)
+    page = counted.folder / "index.html"
+    tables = counted.folder / TABLE
+    if not tables.exists() or (page.exists() and page.stat().st_mtime >= tables.stat().st_mtime):
+        return None
+    frame = table(counted)
+    if frame.empty:
+        return None
+    return write_page(counted, frame, dataset.load(plan.files()))
 
 
 def kept_sections(plan: Plan) -> list[Section]:

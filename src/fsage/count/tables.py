@@ -17,6 +17,7 @@ from fsage.dataset.columns import ANY, Column
 from fsage.dataset.families import flat, inferred
 from fsage.model import counting
 
+TABLE = "counts.parquet"
 COLUMNS = {
     # which file
     "study": Column("str", "name of the study, config/<study>.yaml"),
@@ -160,6 +161,6 @@ def _computed(counted: Counted, extents: counting.Extents, transfer_bytes: int) 
 def write_tables(frame: pd.DataFrame, of_pieces: pd.DataFrame, folder: Path) -> None:
     """`counts.parquet`, `counts.csv` and `pieces.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
-    frame.to_parquet(folder / "counts.parquet", index=False, compression="zstd")
+    frame.to_parquet(folder / TABLE, index=False, compression="zstd")
     frame.to_csv(folder / "counts.csv", index=False, lineterminator="\n")
     of_pieces.to_parquet(folder / "pieces.parquet", index=False, compression="zstd")

@@ -232,8 +232,8 @@ def count(counted: Counted, progress: Callable[[int, int], None] = lambda done, 
     free = sorted(os.sched_getaffinity(0))
     for cpu in free:
         processors.put(cpu)
-    together = min(TOGETHER, -(-len(populations) // len(free)))
-    jobs = [populations[first : first + together] for first in range(0, len(populations), together or 1)]
+    together = max(1, min(TOGETHER, -(-len(populations) // len(free))))
+    jobs = [populations[first : first + together] for first in range(0, len(populations), together)]
 
     def count_some(some: list[list[Layout]]) -> int:
         cpu = processors.get()

@@ -87,7 +87,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     for name in _steps(params, model):
         reads = name in READS
         leaves = name.startswith(PLACE)
-        if in_process and (model.in_guests or (leaves and _are_roots(claim))):
+        if in_process and (model.in_guests or (leaves and _is_image_of_root(claim))):
             phases.append(_transfer(params, name, block_bytes, reads))
         elif tool == "ior":
             file = name if leaves else "f"
@@ -103,8 +103,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     return phases
 
 
-def _are_roots(claim: Claim) -> bool:
-    """Whether fsage is root where a target of one image is measured: then its own process may write a file there.
+def _is_image_of_root(claim: Claim) -> bool:
+    """Whether root measures on a target of one image: then fsage's own process may write a file there.
 
     It writes what a program would write, by the same requests, without a program's start.
     """
