@@ -170,13 +170,20 @@ def fetch(release: str) -> Kernel:
 
 
 def _apt(place: Path, *options: str) -> list[str]:
-    """The words that start apt with these options, whose lists and packages are below a folder; the lists are read."""
+    """The words that start apt with these options, whose lists and packages are below a folder; the lists are read.
+
+    Raises Failure with what apt says of the archive, and not with its forty words.
+    """
     for part in ("lists/partial", "packages/partial"):
         (place / part).mkdir(parents=True)
     apt = ["apt-get", "-qq"]
     for option in (f"Dir::State::Lists={place}/lists", *options, *PRIVATE):
         apt += ["-o", option]
-    run([*apt, "update"], place)
+    try:
+        run([*apt, "update"], place)
+    except Failure as why:
+        said = str(why).partition("E: ")[2]
+        raise Failure(f"apt cannot read what there is to unpack: {said}" if said else str(why)) from why
     return apt
 
 
