@@ -65,7 +65,7 @@ def where(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and end")
     ] = False,
 ) -> None:
-    """Options of all commands, before their names or behind them; a path is relative to the project's root."""
+    """Options of all commands, before their names or behind them; a path is relative to where it is called."""
     context.obj = Where(target, inventories, results_root, studies)
 
 

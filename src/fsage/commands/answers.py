@@ -19,7 +19,7 @@ def advise(
     context: typer.Context,
     study: StudyName,
     files: Annotated[
-        str | None,
+        Path | None,
         typer.Option(help="the files it is for: .yaml or .csv (size, count), a folder, sizes by line, or -"),
     ] = None,
     mix: Annotated[
@@ -46,7 +46,7 @@ def advise(
     from fsage.advise.decide import AdviceRequest
 
     request = AdviceRequest(
-        files=distribution.read(files) if files else None,
+        files=distribution.read(str(files)) if files else None,
         at=measured.read_pairs(at or [], "--at"),
         mix=measured.read_pairs(mix.split(",") if mix else [], "--mix"),
         margin=margin / 100,

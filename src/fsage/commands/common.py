@@ -25,6 +25,9 @@ COMMON = {"target": "target_name", "results_root": "results", "studies": "studie
 """Options of all commands, and what `Where` calls them."""
 VALUES = {"str": "TEXT", "path": "PATH", "int": "N", "int range": "N", "float": "NUMBER", "float range": "NUMBER"}
 """What a help page calls a value, by its type."""
+STANDARD_INPUT = Path("-")
+CALLED_FROM = Path(os.environ.pop("FSAGE_CALLED_FROM", ""))
+"""Where `./run fsage` was called; it works in the project's root, and so do the jobs that it starts."""
 
 
 def _name_values(context: Any, parameter: Any) -> None:
@@ -47,6 +50,22 @@ def _refuse_empty(context: Any, words: Iterable[str]) -> None:
     """An empty word would be the current folder where a path is expected."""
     if "" in words and not context.resilient_parsing:
         context.fail("A word of the command line is empty: is a variable of the shell not set?")
+
+
+def _from_where_called(value: Any) -> Any:
+    """A path of the command line as it is from the project's root; what else a parameter can be, and `-`, unchanged."""
+    if isinstance(value, list):
+        return [_from_where_called(path) for path in value]
+    if isinstance(value, Path) and value != STANDARD_INPUT:
+        return CALLED_FROM / value
+    return value
+
+
+def _find_paths(context: Any) -> None:
+    """Have the paths that somebody gave found from where the command was called."""
+    for name, value in context.params.items():
+        if context.get_parameter_source(name).name == "COMMANDLINE":
+            context.params[name] = _from_where_called(value)
 
 
 def _wrong_value(error: Any) -> str:
@@ -77,13 +96,15 @@ class Command(TyperCommand):
         if ctx.allow_interspersed_args:
             _refuse_empty(ctx, takewhile(lambda word: word != "--", args))
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
             if isinstance(error.__cause__, ValidationError):  # its sentence does not have the value
                 error.message = _wrong_value(error.__cause__)
             raise
+        _find_paths(ctx)
+        return rest
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, those of all commands, and --help."""
@@ -109,7 +130,7 @@ class Command(TyperCommand):
 
         def take(context: Any, parameter: object, value: object) -> None:
             if value is not None and context.obj is not None:
-                context.obj = replace(context.obj, **{where: value})
+                context.obj = replace(context.obj, **{where: _from_where_called(value)})
 
         copied.callback = take
         return copied
@@ -130,7 +151,9 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words before the name of a command."""
         _refuse_empty(ctx, takewhile(lambda word: word not in self.commands, args))
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        _find_paths(ctx)
+        return rest
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its options."""

@@ -18,9 +18,9 @@ MOST_FILES = 1_000_000_000_000
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage evidence /data --html evidence.html")
 def evidence(
-    what: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="a device, an image, a directory, a saved text, or - for standard input"),
+    source: Annotated[
+        Path,
+        typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input"),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
     html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
@@ -52,6 +52,7 @@ def evidence(
     Read-only, and no target is needed. For a directory: the free space of its file system, and the files below it.
     Exit code 3: a limit of --fail-on is reached.
     """
+    what = str(source)
     if command and not beside:
         raise Misuse(
             f"one source is read at a time; behind {what} stands {command[0]}, a command without --beside FILE"

@@ -22,7 +22,7 @@ def kernels(
         list[str] | None,
         typer.Option(metavar="SOURCE", help="first build: a linux-source-VERSION, a tarball, a folder or TREE@COMMIT"),
     ] = None,
-    program: Annotated[list[str] | None, typer.Option(metavar="PATH", help="also try this program")] = None,
+    program: Annotated[list[Path] | None, typer.Option(metavar="PATH", help="also try this program")] = None,
 ) -> None:
     """List kernels that run as programs (User Mode Linux), and try each: real file systems, without root.
 
@@ -41,7 +41,7 @@ def kernels(
     for source in build or ():
         say(f"building {source}: 10 to 30 minutes")
         say(f"kernel {building.build(source).name} is in {programs.unpacked()}")
-    found = checks(list(map(programs.named, program or ())))
+    found = checks([programs.named(str(path)) for path in program or ()])
     for check in found:
         say(f"{check.name}: {'; '.join([check.detail, *check.obstacles])}")
     raise typer.Exit(0 if any(check.runs for check in found) and all(check.runs for check in found) else 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ app = typer.Typer()
 @app.command(epilog="./run fsage age /data --at 80,90")
 def age(
     context: typer.Context,
-    sources: Annotated[list[str], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
+    sources: Annotated[list[Path], typer.Argument(help="mounts, devices, images or saved texts; several are ranked")],
     samples: Annotated[
         int | None,
         typer.Option(
@@ -43,7 +44,7 @@ def age(
         raise Misuse(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
     base = Base(target, where.inventory, where.claim(target))
-    study, sentences = ages.prepare(sources, where.studies, folder, samples, base.claim, what_if, base)
+    study, sentences = ages.prepare(list(map(str, sources)), where.studies, folder, samples, base.claim, what_if, base)
     plan = ages.planned(study, folder, where)
     for line in (*sentences, measures_on(plan.target)):
         say(line)
