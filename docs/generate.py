@@ -1,7 +1,8 @@
 """Reference pages that are made from the program: commands, keys, columns and roles; and hooks of mkdocs.
 
-`./run python docs/generate.py` writes the pages; they are committed, and tests/test_docs.py compares them. On the site
-a link out of docs/ is checked: its file must be there. It leads to a role's section or becomes plain text.
+`./run python docs/generate.py` writes the pages, and the schema of study files; they are committed, and tests compare
+them. On the site a link out of docs/ is checked: its file must be there. It leads to a role's section or becomes plain
+text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fsage.base.sizes import format_size
 from fsage.cli import app
 from fsage.count.tables import page_of_columns as columns_of_counts
 from fsage.dataset import columns
-from fsage.study.schema import schema
+from fsage.study.files import schema
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLES = "reference/roles.md"
@@ -270,3 +271,4 @@ def _allowed(shape: dict[str, Any]) -> str:
 if __name__ == "__main__":
     for name, text in pages().items():
         (ROOT / "docs" / name).write_text(text, encoding="utf-8")
+    (ROOT / "config/study.schema.json").write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
 from fsage.cli import app
-from fsage.study.schema import schema
+from fsage.study.files import schema
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

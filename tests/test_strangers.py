@@ -26,7 +26,7 @@ from fsage.host.system import mounting
 from fsage.model import structure
 from fsage.plan.plan import load_plan
 from fsage.study.files import load_study
-from fsage.text.terminal import Terminal
+from fsage.text.shown import Terminal
 
 ROOT = CONFIG.parent
 DATA = ROOT / "tests" / "data" / "evidence"

@@ -15,8 +15,7 @@ from fsage.plan.target import Target
 from fsage.site import actions
 from fsage.site.inspect import Host, Site
 from fsage.study.study import StudyError
-from fsage.text.markup import code
-from fsage.text.terminal import Terminal
+from fsage.text.shown import Terminal, code
 
 NOTHING = "\u2013"
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")

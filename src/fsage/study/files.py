@@ -17,6 +17,11 @@ from fsage.text import yaml_text
 from fsage.text.strict import nearest, problems_of
 
 
+def schema() -> dict[str, object]:
+    """The JSON schema of a study file, as editors read it, with every recipe and workload there is."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+
+
 def load_study(path: Path | str, turns: bool = False) -> Study:
     """Return the study in a file; StudyError lists each problem: file, key path, value, what is allowed.
 

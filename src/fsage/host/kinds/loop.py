@@ -11,7 +11,7 @@ from pathlib import Path
 from fsage.base import GIB, MIB, Failure, Json, Refusal
 from fsage.host import claiming
 from fsage.host.device import below, capabilities, loops, models
-from fsage.host.device.model import Model
+from fsage.host.device.models import Model
 from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
 from fsage.host.loop.stores import Stores

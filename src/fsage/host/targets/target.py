@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fsage.base import Call, Failure, Json, JsonView, Refusal
 from fsage.host.device import loops, models
-from fsage.host.device.model import Model
+from fsage.host.device.models import Model
 from fsage.host.stores import filesystems
 from fsage.host.stores.filesystems import FileSystem, Range
 from fsage.host.system import caches, files, kernel, places

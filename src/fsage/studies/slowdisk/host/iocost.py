@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from fsage.base import Failure, Json, Refusal
 from fsage.host.device import capabilities
-from fsage.host.device.model import Model
+from fsage.host.device.models import Model
 from fsage.host.system import cgroups, files, kernel, mounting, settings
 from fsage.host.system.cgroups import words, write
 from fsage.layouts import machine

@@ -21,7 +21,7 @@ import fsage
 from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
 from fsage.host.device import capabilities, loops
-from fsage.host.device.model import Model
+from fsage.host.device.models import Model
 from fsage.host.system import kernel, mounting, places, settings
 from fsage.layouts import machine
 from fsage.model.claim import ClaimedStore, Image

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from fsage.base import Failure, Json, in_words
 from fsage.host.device import loops
-from fsage.host.device.model import Model
+from fsage.host.device.models import Model
 from fsage.host.system import kernel, mounting, places
 from fsage.layouts import machine
 from fsage.model.claim import ClaimedStore, Image

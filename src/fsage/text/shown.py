@@ -1,14 +1,21 @@
-"""What is printed on a terminal: nothing of others' text steers it."""
+"""Texts of others as they are shown: in a page, and on a terminal, which they do not steer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
+from markupsafe import Markup, escape
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from fsage.base.message import lines
+
+
+def code(sentence: str) -> Markup:
+    """A sentence of the terminal in a page: what stands between backticks as code, and all else as text."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 class Terminal(Console):
