@@ -6,8 +6,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from types import FrameType, TracebackType
+from typing import Any
 
 SENTENCE = b"fsage: stopped; what was measured is kept, and the same command resumes\n"
 CODE = 130
@@ -42,6 +45,35 @@ def handle() -> None:
         signal.signal(number, _stop)
     sys.excepthook = _without_interrupts
     sys.unraisablehook = _without_unraisable_interrupts
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which whoever started this may have deferred
+
+
+def defer() -> None:
+    """Have Ctrl-C wait in this thread, and in what it starts until that calls `handle`.
+
+    A Python that Ctrl-C meets while it begins prints a traceback, because no handler is there yet.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """The same while the block runs, at whose end this thread answers a Ctrl-C that came."""
+    defer()
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def defer_in_threads() -> None:
+    """The same in all threads that begin from now on, whoever begins them: the main thread alone has handlers."""
+    threading.setprofile(_defer_once)  # the one call that each thread makes before its own work
+
+
+def _defer_once(frame: FrameType, event: str, value: Any) -> None:
+    sys.setprofile(None)
+    defer()
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -21,6 +21,7 @@ A_TIME = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d-\d\d")
 def main() -> None:
     """Run Snakemake with the words of this command line."""
     interrupt.handle()
+    interrupt.defer_in_threads()  # one of Snakemake's starts each job
     words = sys.argv[1:]
     wrong = slip(words)
     if wrong:

@@ -109,5 +109,9 @@ def to_hold():
 
 def let_go():
     """Give the leases back. What fails is said by the command itself, and ends this run, too."""
-    if HELD and subprocess.call(["fsage", "hold", "--release", *HELD]):
+    if not HELD:
+        return
+    with interrupt.deferred():
+        code = subprocess.call(["fsage", "hold", "--release", *HELD])
+    if code:
         sys.exit(1)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from fsage import interrupt
 from fsage.base import Misuse, in_words
 from fsage.base.message import say
 
@@ -389,6 +390,7 @@ def _readable(paths: dict[str, Path], read: Callable[[Path], T]) -> dict[str, T]
 def start_snakemake(words: list[str]) -> NoReturn:
     """Print a command line of Snakemake, and become it."""
     say(shlex.join(["./run", *words]))
+    interrupt.defer()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *words[1:]])
 
 
