@@ -2,12 +2,9 @@
 
 import pytest
 import yaml
-from pydantic import ValidationError
 from studies import CONFIG, MIB, PLAIN, blocks, generations, names, state_named
 
 from fsage import recipes
-from fsage.study.cells import level_text
-from fsage.study.comparisons import Axes
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
 
@@ -150,19 +147,6 @@ def test_more_cells_that_are_wrong_are_refused(load, wrong, said):
     with pytest.raises(StudyError) as refusal:
         load(blocks(additional_cells=[more, more] if wrong is None else [{**more, **wrong}]))
     assert said in str(refusal.value)
-
-
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.stem)
-def test_each_axis_of_each_study_can_be_narrowed_down_to_a_level_and_not_to_another(path):
-    study = load_study(path)
-    axes = Axes(study.states, study.cells, study.mkfs)
-    for axis, levels in axes.levels.items():
-        for level in levels:
-            plain = isinstance(level, int | float) and not axis.endswith("_size")
-            written = list(level) if isinstance(level, tuple) else level if plain else level_text(axis, level)
-            assert level in axes.read({axis: written})[axis]
-        with pytest.raises(ValidationError):
-            axes.read({axis: "nosuch"})
 
 
 def test_a_kernel_on_a_command_line_is_no_number():
