@@ -1,6 +1,6 @@
 """The states of a study: their steps, seeds and names."""
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given
@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from studies import MIB, blocks, generations, state_named
 
 from fsage import recipes
-from fsage.model import structure
 from fsage.studies.paf import recipe as paf
-from fsage.studies.paf.model import Populate
+from fsage.studies.paf.model import Fragment, Populate
 
 
 def test_steps_are_scaled_and_seeded(load):
@@ -19,7 +18,7 @@ def test_steps_are_scaled_and_seeded(load):
     state = state_named(load(study), "80.30")
     assert state.steps(0.125, 7) == [
         Populate(1, 80, (33 * MIB,), 7, "write", 4 * MIB, 16),
-        structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 7}),
+        Fragment(1, 30, 7),
     ]
     assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml", "fragment.yml")
     assert state.nominal == {
@@ -34,16 +33,12 @@ def test_steps_are_scaled_and_seeded(load):
     }
 
 
-def test_nothing_is_fragmented_where_nothing_is_deleted(load):
-    state = state_named(load(blocks()), "80.00")
-    assert [step.kind for step in state.steps(1, 1)] == ["populate"]
-    assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml")
-
-
 @pytest.mark.parametrize(("scale", "file_bytes"), [(1, 264 * MIB), (0.1, 27_680_768), (1e-9, 4096)])
 def test_scaled_files_are_whole_blocks(load, scale, file_bytes):
-    [step, *_] = state_named(load(blocks()), "10.00").steps(scale, 1)
-    assert step.file_bytes == (file_bytes,)
+    state = state_named(load(blocks()), "10.00")
+    [step] = state.steps(scale, 1)  # nothing is deleted
+    assert step.kind == "populate" and step.file_bytes == (file_bytes,)
+    assert state.playbooks == ("tune_clients.yml", "scrub.yml", "populate.yml")
 
 
 def test_generations_have_their_own_steps_sizes_and_seed(load):
@@ -52,9 +47,9 @@ def test_generations_have_their_own_steps_sizes_and_seed(load):
     assert (state.name, state.population) == ("70.30,20.40+67005@264M,40M", "70.30,20+67005@264M,40M")
     assert state.steps(1, 5) == [
         Populate(1, 70, (264 * MIB,), 67005, "fallocate", 4 * MIB, 16),
-        structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}),
+        Fragment(1, 30, 67005),
         Populate(2, 20, (40 * MIB,), 67005, "fallocate", 4 * MIB, 16),
-        structure.read({"kind": "fragment", "generation": 2, "percent": 40, "seed": 67005}),
+        Fragment(2, 40, 67005),
     ]
     assert state.playbooks[2:] == ("populate.yml", "fragment.yml", "populate.yml", "fragment.yml")
     assert state.nominal["notation"] == "PAF:70.30,20.40:67005@264M,40M"
@@ -85,21 +80,11 @@ def test_each_state_of_a_population_only_deletes_more(capacity, fragmentation, r
     )
     assert len(states) == len({state.name for state in states}) == 2 * len(capacity) * len(fragmentation)
     populations = [state.population for state in states]
-    assert [p for i, p in enumerate(populations) if p not in populations[:i]] == [
-        p for i, p in enumerate(populations) if i == 0 or p != populations[i - 1]
-    ], "the states of a population are not together"
+    together = [population for population, _ in groupby(populations)]
+    assert len(together) == len(set(together)), "the states of a population are not together"
     if reuse == "fresh":
         assert populations == [state.name for state in states]
     for before, after in pairwise(states):
         if before.population == after.population:
             assert before.parts[0] == after.parts[0]
             assert before.axes["fragmentation"] < after.axes["fragmentation"] == after.parts[1].percent
-
-
-def test_ways_of_laying_filler_are_axes_and_name_their_states(load):
-    states = {**blocks()["states"], "filler": ["fallocate", "write"], "request_size": ["1M", "4M"], "files_at_once": 16}
-    study = load(blocks(states=states, only=[{"fragmentation": 30, "capacity": 80, "request_size": "4M"}]))
-    names = [state.name for state in recipes.expand(study)]
-    assert names == ["80.30@264M-fallocate.4Mx16", "80.30@264M-write.4Mx16"]
-    steps = state_named(study, names[1]).steps(1, 7)
-    assert [(step.method, step.request_bytes) for step in steps if step.kind == "populate"] == [("write", 4 * MIB)]
