@@ -71,22 +71,24 @@ def test_the_locks_make_an_environment_on_every_python(python: str, tmp_path: Pa
         pytest.skip(f"no Python {python} here")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "FSAGE"))}
     places = {**clean, "FSAGE_VENV": str(tmp_path / "venv"), "FSAGE_PYTHON": works[0], "FSAGE_DEVELOP": "1"}
-    for command in ("python --version", "snakemake --version", "ansible --version", "fsage plan quickstart"):
+
+    def said(command: str) -> str:
         ran = subprocess.run(["./run", *command.split()], cwd=ROOT, env=places, text=True, **PIPES)
-        assert ran.returncode == 0, ran.stdout
-        if command.startswith("python"):
-            assert f"Python {python}." in ran.stdout
-    played = ["./run", "pytest", "-q", "-n", "2", "tests/test_playbooks.py", "tests/test_dag.py"]
-    ran = subprocess.run(played, cwd=ROOT, env=places, text=True, **PIPES)
-    assert ran.returncode == 0, ran.stdout[-4000:]
+        assert ran.returncode == 0, ran.stdout[-4000:]
+        return ran.stdout
+
+    assert f"Python {python}." in said("python --version")
+    for command in ("snakemake --version", "ansible --version", "fsage plan quickstart"):
+        said(command)
+    said("pytest -q -n 2 tests/test_playbooks.py tests/test_dag.py")
 
 
 def test_each_package_is_in_the_lock_of_those_who_ask_for_it() -> None:
     in_two = (BUILD & RUN_TIME) | ((BUILD | RUN_TIME) & DEVELOPMENT)
     assert in_two == {"colorama"}, "what fsage runs with wants it on Windows alone, the documentation's theme here too"
-    asked = (GROUPS["build"], BUILD), (NEEDED, RUN_TIME), (GROUPS["dev"], DEVELOPMENT)
-    for texts, lock in asked:
+    for texts, lock in ((GROUPS["build"], BUILD), (NEEDED, RUN_TIME), (GROUPS["dev"], DEVELOPMENT)):
         assert {Requirement(text).name for text in texts} <= lock
+    assert PROJECT["build-system"]["requires"][0] in GROUPS["build"]
 
 
 def test_every_entry_has_a_hash_and_no_line_is_anything_else() -> None:
@@ -98,10 +100,6 @@ def test_every_entry_has_a_hash_and_no_line_is_anything_else() -> None:
 
 def test_no_index_and_no_host_is_named() -> None:
     assert re.findall(r"://|--(?:extra-)?index|--find-links|\b[\w-]+\.(?:org|com|io|net|dev)\b", LOCK) == []
-
-
-def test_builds_with_what_is_locked() -> None:
-    assert PROJECT["build-system"]["requires"][0] in GROUPS["build"]
 
 
 def test_the_version_is_the_same_everywhere() -> None:

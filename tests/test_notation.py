@@ -126,21 +126,14 @@ def test_a_value_that_has_no_spelling_cannot_be_made():
         PaF((Generation(90, 0),), -1, (MIB,))
 
 
-nearly = st.text("PAF:.,@<0123456789KMGTm ").map("PAF:".__add__)
-shaped = st.from_regex(r"PAF:[0-9.,]{2,9}@[0-9,M]+(<.*)?")
 whole = st.from_regex(
-    r"PAF:[1-9][0-9]\.[0-9]{2}(,0[1-9]\.[0-9]{2})?(:[0-9]{1,9})?@[1-9][0-9]{0,8}[KMGT]?(,[1-9]M)?(<[1-9][0-9]{0,9})?",
+    r"PAF:[1-9][0-9]\.[0-9]{2}(,0[1-9]\.[0-9]{2})?(:[0-9]{1,9})?@[1-9][0-9]{0,5}[KMGT]?(,[1-9]M)?(<[1-9][0-9]{0,9})?",
     fullmatch=True,
 )
 
 
-@given(st.text() | nearly | shaped | whole)
-def test_any_text_is_a_structure_or_a_notation_error(text):
-    try:
-        structure = parse(text)
-    except NotationError as error:
-        start, end = error.span
-        assert 0 <= start <= end <= len(error.source) == len(text)
-        assert str(error).splitlines()[-1] == "    " + " " * start + "^" * max(1, end - start)
-    else:
-        assert parse(str(structure)) == structure
+@given(whole)
+def test_what_is_written_reads_back_equal(text):
+    """What is no structure is a NotationError: tests/test_hostile.py."""
+    structure = parse(text)
+    assert parse(str(structure)) == structure

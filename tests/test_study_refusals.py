@@ -1,12 +1,9 @@
 """What is no study is refused: file, key path, value, what is allowed, the nearest."""
 
-import copy
 import datetime
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from studies import CONFIG, blocks, generations, names
+from studies import CONFIG, blocks, generations
 
 from fsage import workloads
 from fsage.model import structure
@@ -257,47 +254,3 @@ def test_a_study_that_is_not_there_names_those_that_are():
         load_study(CONFIG / "serie1.yaml")
     with pytest.raises(StudyError, match="cannot be read: it is a folder, where a file is expected"):
         load_study(CONFIG)
-
-
-anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(["8M", "paf", "read"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def places(block, path=()):
-    """Every place of a nested block, by its path."""
-    entries = block.items() if isinstance(block, dict) else enumerate(block) if isinstance(block, list) else ()
-    for key, value in entries:
-        yield (*path, key)
-        yield from places(value, (*path, key))
-
-
-FULL = blocks(
-    sentinels={"every": 2, "transfer_size": "64M"},
-    only=[{"capacity": 80, "transfer_size": ["8M"]}],
-    exclude=[{"iteration": 2}],
-    headline=[{"label": "x", "state": "80.30", "against": "80.00"}],
-    compare={"study": "small", "file_size": "33M"},
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.sampled_from(list(places(FULL))), anything)
-def test_anything_anywhere_is_a_study_or_a_study_error(load, place, value):
-    study = copy.deepcopy(FULL)
-    *above, key = place
-    inner = study
-    for step in above:
-        inner = inner[step]
-    inner[key] = value
-    try:
-        assert names(load(study))
-    except StudyError as error:
-        assert all(line.startswith((" ", "/")) for line in str(error).splitlines())
