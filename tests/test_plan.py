@@ -28,9 +28,12 @@ from fsage.plan.settings import Commands
 from fsage.plan.target import load_target
 from fsage.records import record, store
 from fsage.run import adaptive, job, progress, request, runs
+from fsage.study.cells import Cell
+from fsage.study.files import read_yaml
 from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
+STATE = "30.00@8M"
 HEADLINE = [{"label": "fullness", "state": "60.00", "against": "30.00"}]
 
 
@@ -41,6 +44,7 @@ def plan(tmp_path: Path) -> Plan:
     (inventory / "group_vars/all").mkdir(parents=True)
     (studies / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
     target = {"fsage_target": {"name": "here", "kind": "loop", "scale": {"file_size": 0.5, "tasks": 1}}}
+    target["fsage_target"]["home"] = str(tmp_path / "home")
     (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump(target))
     results.write(tmp_path / "results/targets/here.json", CLAIM)
     return load_plan(studies / "tiny.yaml", inventory, tmp_path / "results")
@@ -60,6 +64,19 @@ def edited(plan: Plan, study: dict = STUDY) -> Plan:
 def changed(**blocks: dict) -> dict:
     """The study with other keys in these blocks."""
     return {**STUDY, **{block: {**STUDY[block], **keys} for block, keys in blocks.items()}}
+
+
+def record_of(plan: Plan, cell: Cell) -> Path:
+    """Where the record of a cell of STATE lies."""
+    return plan.results.record(STATE, cell.name)
+
+
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    """What the clock shows to whoever waits, as the one entry of a list."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
 
 
 def test_the_line_counts_and_estimates(plan):
@@ -98,8 +115,7 @@ def test_where_others_load_the_device_states_are_visited_in_turns(plan):
 
 def test_what_a_message_names_can_be_given_as_it_stands(plan):
     """Study, results and inventory lie elsewhere than is usual; a cell of it failed."""
-    state, cell = next(plan.all_cells())
-    path = plan.results.record(state, cell.name)
+    path = record_of(plan, plan.cells[STATE][0])
     results.write(path, {"status": "failed", "attempt": 1})
     command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
     env = preloaded.environment()
@@ -265,78 +281,63 @@ def test_a_seed_is_drawn_once_and_recorded(plan):
 def test_a_request_to_an_unclaimed_target_is_refused(plan):
     unclaimed = Plan(plan.study, plan.target, plan.results, None)
     with pytest.raises(StudyError, match="target here is not claimed"):
-        request.make(unclaimed, "30.00@8M", unclaimed.cells["30.00@8M"])
+        request.make(unclaimed, STATE, unclaimed.cells[STATE])
 
 
 def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
-    state = "30.00@8M"
-    first, second = plan.cells[state]
-    record.unpack(bundle(plan, observation(plan, state, 0)), plan.results.root, "here")
-    assert store.write_manifest(plan, state, {}) == [second] == again(plan).to_measure(state)
-    assert not plan.manifest(state).exists() and again(plan).missing[state] == (second,)
-    record.unpack(bundle(plan, observation(plan, state, 1)), plan.results.root, "here")
-    assert again(plan).todo[state] == () and state not in again(plan).missing
+    first, second = plan.cells[STATE]
+    record.unpack(bundle(plan, observation(plan, STATE, 0)), plan.results.root, "here")
+    assert store.write_manifest(plan, STATE, {}) == [second] == again(plan).to_measure(STATE)
+    assert not plan.manifest(STATE).exists() and again(plan).missing[STATE] == (second,)
+    record.unpack(bundle(plan, observation(plan, STATE, 1)), plan.results.root, "here")
+    assert again(plan).todo[STATE] == () and STATE not in again(plan).missing
     assert [(job.name, job.cells) for job in runs.planned_jobs(again(plan), 1, False)][-1] == ("list_tiny", 0)
-    assert store.write_manifest(again(plan), state, {}) == []
-    rows = results.read(plan.manifest(state))["cells"]
-    records = [plan.results.record(state, cell.name) for cell in (first, second)]
-    assert [plan.results.root / row["record"] for row in rows] == records
-    made = results.read(records[0])
+    assert store.write_manifest(again(plan), STATE, {}) == [] and STATE not in again(plan).todo
+    rows = results.read(plan.manifest(STATE))["cells"]
+    assert [plan.results.root / row["record"] for row in rows] == [record_of(plan, first), record_of(plan, second)]
+    made = results.read(record_of(plan, first))
     assert made["status"] == "failed" and made["metrics"] == {} and made["structure"].startswith("PAF:30.00:")
-    assert state not in again(plan).todo
 
-
-def test_a_record_that_was_deleted_or_is_new_in_the_plan_gives_its_state_a_job(plan):
-    state = "30.00@8M"
-    second = plan.cells[state][1]
-    for cell in plan.cells[state]:
-        results.write(plan.results.record(state, cell.name), {})
-    store.write_manifest(plan, state, {})
-    plan.results.record(state, second.name).unlink()
-    assert again(plan).todo[state] == (second,) and plan.manifest(state).exists()
-    results.write(plan.results.record(state, second.name), {})
     larger = edited(plan, changed(cells={"iterations": 3}))
-    assert larger.manifest(state) != plan.manifest(state) and len(larger.todo[state]) == 1
-    plan.manifest(state).unlink()
-    assert again(plan).todo[state] == (), "its job writes the manifest alone"
+    assert larger.manifest(STATE) != plan.manifest(STATE) and len(larger.todo[STATE]) == 1
+    record_of(plan, second).unlink()
+    assert again(plan).todo[STATE] == (second,) and plan.manifest(STATE).exists()
 
 
 def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
-    state = "30.00@8M"
-    first, second = plan.cells[state]
-    results.write(plan.results.record(state, first.name), {"status": "valid", "attempt": 1})
+    first, second = plan.cells[STATE]
+    results.write(record_of(plan, first), {"status": "valid", "attempt": 1})
     reason = store.Reason("not needed", {"read_bw_mib_s_predicted": 50.0})
-    assert store.write_manifest(plan, state, {second.name: reason}) == []
-    assert state not in again(plan).todo and again(plan).to_measure(state) == []
+    assert store.write_manifest(plan, STATE, {second.name: reason}) == []
+    assert STATE not in again(plan).todo and again(plan).to_measure(STATE) == []
     row = dataset.load(again(plan).files()[-len(plan.states) :]).iloc[0]
     assert (row["cell"], row["status"], row["why"], row["capacity_percent"]) == (second.name, "skipped", reason.why, 30)
     assert row["read_bw_mib_s_predicted"] == 50 and row["iteration"] == second.params["iteration"]
-    plan.manifest(state).rename(plan.results.manifests / f"{state}.0123456789ab.json")  # of other cells
-    assert again(plan).todo[state] == () and store.write_manifest(again(plan), state, {}) == []
-    assert results.read(plan.manifest(state))["cells"][1]["why"] == reason.why, "what was skipped stays so"
+    plan.manifest(STATE).rename(plan.results.manifests / f"{STATE}.0123456789ab.json")  # of other cells
+    assert again(plan).todo[STATE] == () and store.write_manifest(again(plan), STATE, {}) == []
 
-    def struck(status):
-        return store.quarantine(again(plan), lambda state, cell: True, {status})
+    def reasons():
+        return [row["why"] for row in results.read(plan.manifest(STATE))["cells"]]
 
-    assert struck("failed") == 0
-    assert struck("skipped") == 1
-    assert again(plan).missing[state] == (second,) and plan.results.record(state, first.name).exists()
-    results.write(plan.results.record(state, second.name), {})
-    assert store.write_manifest(again(plan), state, {}) == []
-    assert [row["why"] for row in results.read(plan.manifest(state))["cells"]] == [None, None]
+    assert reasons() == [None, reason.why], "what was skipped stays so"
+    for status, struck in (("failed", 0), ("skipped", 1)):
+        assert store.quarantine(again(plan), lambda state, cell: True, {status}) == struck
+    assert again(plan).missing[STATE] == (second,) and record_of(plan, first).exists()
+    results.write(record_of(plan, second), {})
+    assert store.write_manifest(again(plan), STATE, {}) == []
+    assert reasons() == [None, None]
 
 
 def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
-    state = "30.00@8M"
-    first = plan.cells[state][0]
-    path = plan.results.record(state, first.name)
-    assert store.metrics_of(plan, state, first) is None
+    first = plan.cells[STATE][0]
+    path = record_of(plan, first)
+    assert store.metrics_of(plan, STATE, first) is None
     for content in (["valid"], {"status": "valid"}, {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}):
         results.write(path, content)
         with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
-            store.metrics_of(plan, state, first)
+            store.metrics_of(plan, STATE, first)
     results.write(path, {"status": "valid", "metrics": {"read_bw_mib_s": 50}})
-    assert store.metrics_of(plan, state, first) == {"read_bw_mib_s": 50}
+    assert store.metrics_of(plan, STATE, first) == {"read_bw_mib_s": 50}
 
 
 def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan):
@@ -351,11 +352,11 @@ def test_the_jobs_of_a_run_are_decided_once_and_those_of_a_killed_one_lose_their
     notes = {}
     for name, of_run in {"killed": {"pid_start": 1}, "alive": {}, "far": {"host": "elsewhere", "pid_start": 1}}.items():
         notes[name] = runs.note(plans, runs.Run({**me, "run": name, **of_run}), tmp_path)
-    for cell in plan.cells["30.00@8M"]:
-        results.write(plan.results.record("30.00@8M", cell.name), {})
+    for cell in plan.cells[STATE]:
+        results.write(record_of(plan, cell), {})
     monkeypatch.setenv(runs.NOTE, str(notes["alive"]))
     first, *others = runs.jobs()["tiny"]["here"]
-    assert (first.name, first.states, first.cells) == ("populate_tiny_30.00@8M", ["30.00@8M"], 2) and len(others) == 3
+    assert (first.name, first.states, first.cells) == (f"populate_tiny_{STATE}", [STATE], 2) and len(others) == 3
     assert runs.gone() == {"killed": notes["killed"]}
     notes["killed"].unlink()  # as the next run does
     monkeypatch.setenv(runs.NOTE, str(notes["killed"]))
@@ -365,29 +366,23 @@ def test_the_jobs_of_a_run_are_decided_once_and_those_of_a_killed_one_lose_their
 
 
 @pytest.mark.parametrize("inventory", sorted((ROOT / "inventories").iterdir()), ids=lambda inventory: inventory.name)
-def test_every_inventory_has_its_target_and_clients(inventory) -> None:
+def test_every_inventory_has_its_target_and_clients(inventory):
     assert load_target(inventory)
-    groups = yaml.safe_load((inventory / "hosts.yml").read_text())["all"]["children"]
-    assert groups.keys() - {"watched"} == {"launcher", "clients", "servers"} and groups["clients"]["hosts"]
+    assert read_yaml(inventory / "hosts.yml")["all"]["children"]["clients"]["hosts"]
 
 
-def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(plan, clock):
     """No cell is counted that was not measured, whatever the time."""
-    plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    there = progress.Progress(plan, "30.00@8M")
+    there = progress.Progress(plan, STATE)
     line = "tiny: {0} of 8 cells, state 30.00@8M: {0} of 2{1}"
     assert there() == (line.format(0, ""), "; about 48 s left")
-    now[0] = STATE_S + 3.5
+    clock[0] = STATE_S + 3.5
     doing = there.doing.path
     doing.parent.mkdir(parents=True)
-    for each, cells in (("emptying", 0), ("measuring", 1), ("waiting, at most 60 minutes: stop_if: ...", 1)):
+    for each, cells in (("emptying", 0), ("waiting, at most 60 minutes: stop_if: ...", 1)):
         doing.write_text(json.dumps({"doing": each, "since": 0, "cells": cells}))
         assert there().what == line.format(cells, f", {each}")
-    now[0] = 136
+    clock[0] = 136
     assert there().left == "; 2 min since it began, longer than the 40 s that were estimated"
     doing.write_text("[]")
     assert there().what == line.format(1, ""), "a host's word is believed where it can be read"
@@ -397,42 +392,35 @@ def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(
     ("slower", "populating", "fragmenting", "seldom"),
     [(4, 4, 4, False), (1, 5, 0.5, False), (1, 0.2, 3, True)],
 )
-def test_what_is_left_is_right_within_a_factor_of_two(
-    slower, populating, fragmenting, seldom, plan, tmp_path, monkeypatch
-) -> None:
+def test_what_is_left_is_right_within_a_factor_of_two(slower, populating, fragmenting, seldom, plan, tmp_path, clock):
     """On a clock of its own, on which cells and states take so many times longer than was estimated.
 
     `seldom`: all cells of a visit are seen at the same look.
     """
     plan = edited(plan, changed(states={"capacity": [30, 40, 50, 60]}))
-    plan = replace(plan, target=plan.target.having(home=str(tmp_path / "home")))
     (tmp_path / "home/here").mkdir(parents=True)
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     cell_s = slower * 3.5
-    whole_s = 16 * cell_s + 4 * (populating + fragmenting) * STATE_S
+    left_s = 16 * cell_s + 4 * (populating + fragmenting) * STATE_S
     written = 0
-    looks = 0
     for state, cells in plan.missing.items():
         line = progress.Progress(plan, state)
         line.folder.mkdir(parents=True)
-        now[0] += STATE_S * (populating if ".00@" in state else fragmenting)
+        state_s = STATE_S * (populating if ".00@" in state else fragmenting)
+        left_s -= state_s
+        clock[0] += state_s
         for cell in cells:
             if not seldom:
                 line()
-            now[0] += cell_s
+            left_s -= cell_s
+            clock[0] += cell_s
             (line.folder / f"{cell.name}.json").touch()
-            write_record(plan, state, cell.name, now[0] - cell_s, now[0])
+            write_record(plan, state, cell.name, clock[0] - cell_s, clock[0])
             written += 1
-            if seldom and cell is not cells[-1]:
-                continue
-            looks += 1
-            left_s = whole_s - now[0]
-            said = re.search(r"about (\d+) (s|min) left", line().left)
-            if written > 6 and left_s > 10:  # from the second population on
+            if written > 6 and left_s > 10 and not (seldom and cell is cells[0]):  # from the second population on
+                said = re.search(r"about (\d+) (s|min) left", line().left)
                 assert said and left_s / 2 <= int(said[1]) * {"s": 1, "min": 60}[said[2]] <= 2 * left_s
         plan = again(plan)
-    assert looks == (8 if seldom else 16)
+    assert written == 16
 
 
 def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan: Plan) -> None:
@@ -461,9 +449,8 @@ def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: flo
 
 
 def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(plan, tmp_path, monkeypatch):
-    state = "30.00@8M"
     model = {"label": "a model", "disturbed": DISTURBED}
-    first, second = plan.cells[state]
+    first, second = plan.cells[STATE]
     takes_s = {first.name: iter([1.2, 1.04]), second.name: iter([1.3] * 9)}
 
     def visit_cells(plan, state, cells, inventory, progress):
@@ -481,16 +468,16 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
 
     monkeypatch.setattr(job, "visit_cells", visit_cells)
     monkeypatch.setattr(record, "make_judgement", judged)
-    job.measure(plan, state, tmp_path)
-    once = results.read(plan.results.record(state, first.name))
+    job.measure(plan, STATE, tmp_path)
+    once = results.read(record_of(plan, first))
     assert (once["attempt"], once["disturbed"], once["warnings"]) == (2, 1, [])
-    always = results.read(plan.results.record(state, second.name))
+    always = results.read(record_of(plan, second))
     assert (always["attempt"], always["disturbed"]) == (3, 3)
     assert always["warnings"] == [
         "disturbed: read took 1.30 s, 30% over the 1.00 s that the device charges for its extents, as were the 2 "
         "samples before"
     ]
-    assert plan.results.attempts(state, second.name) == 3
+    assert plan.results.attempts(STATE, second.name) == 3
 
 
 def test_a_budget_wants_something_to_compare(plan):
