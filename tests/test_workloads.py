@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from corpus import BY_NAME
-from pydantic import ValidationError
 from studies import blocks
 from workload_cells import ALL, CLAIM, METADATA, SEQUENTIAL
 
@@ -143,40 +142,25 @@ def test_each_client_runs_a_fio_of_its_own_which_is_told_its_job():
     ("cell", "claim", "reason"),
     [
         ({"transfer_size": 3 * MIB}, {}, "3145728 does not divide the 33554432 bytes .*: use a transfer_size that"),
-        ({"tool": "ior"}, {}, r"tool: ior needs ior and mpirun, not found .*there are fio\)"),
         ({"tool": "ior"}, {"tools": ALL, "launcher": "srun"}, "needs srun, not found when the target was claimed"),
         ({}, {"tools": {"fio": None}}, "tool: auto needs fio, not found .*there are none"),
+        ({"transfer_size": 0}, {}, "greater than 0"),
         ({"passes": 2, "tool": "ior"}, {"tools": ALL}, "passes: 2 needs fio"),
         ({}, {"stores": [{"mount": "/m:0"}]}, "/m:0/measured holds ':'"),
         ({}, {"stores": [{"mount": "/m@0"}], "tools": ALL}, "/m@0/measured holds '@'"),
         ({**METADATA, "files_per_task": 600}, {}, "600 for 2 tasks are 1200 files, the empty target has room for 1000"),
         ({**RANDOM, "transfers": 8193}, {}, "transfers: 8193 of 4096 bytes at different places need a larger file"),
+        ({"phases": ["read", "write"]}, {}, r"allowed are \[write\], \[read\] and \[write, read\]"),
+        ({**METADATA, "operations": ["stat", "create"]}, {}, "in this order"),
+        ({**METADATA, "operations": ["remove"]}, {}, "allowed are create"),
     ],
 )
 def test_what_cannot_run_is_refused(cell, claim, reason):
     with pytest.raises(ValueError, match=reason):
-        commands(cell if "workload" in cell else {**SEQUENTIAL, **cell}, {**CLAIM, **claim})
-
-
-@pytest.mark.parametrize(
-    ("base", "change", "reason"),
-    [
-        (SEQUENTIAL, {"phases": ["read", "write"]}, r"allowed are \[write\], \[read\] and \[write, read\]"),
-        (SEQUENTIAL, {"transfer_size": 0}, "greater than 0"),
-        (METADATA, {"operations": ["stat", "create"]}, "in this order"),
-        (METADATA, {"operations": ["remove"]}, "allowed are create"),
-    ],
-)
-def test_parameters_are_checked(base, change, reason):
-    with pytest.raises(ValidationError, match=reason):
-        commands({**base, **change})
+        commands({**SEQUENTIAL, **cell} if "workload" not in cell else cell, {**CLAIM, **claim})
 
 
 def test_metadata_commands():
-    create, stat, remove = arguments(METADATA)
-    assert "--ioengine=filecreate --nrfiles=50 " in create
-    assert "--ioengine=filestat" in stat
-    assert "--ioengine=filedelete" in remove
     create, stat, remove = arguments(METADATA, {**CLAIM, "tools": ALL})
     assert create.endswith(" mdtest -n 50 -F -u -C -d /m/0/measured/many@/m/1/measured/many")
     assert " -T " in stat
@@ -184,11 +168,7 @@ def test_metadata_commands():
 
 
 def test_estimates():
-    for change, written, seconds in (
-        ({}, 64, 1 + 0.5 + 1),
-        ({"passes": 2}, 128, 1 + 1 + 2),
-        ({"phases": ["write"]}, 64, 1 + 0.5),
-    ):
+    for change, written, seconds in (({"passes": 2}, 128, 1 + 1 + 2), ({"phases": ["write"]}, 64, 1 + 0.5)):
         params = sequential.Params.model_validate({**SEQUENTIAL, **change})
         assert sequential.bytes_written(params, CLAIM) == written * MIB
         assert sequential.seconds(params, CLAIM) == pytest.approx(seconds)
@@ -263,16 +243,11 @@ def test_passes_and_reading_only(tmp_path):
 
 @needs_fio
 def test_random_transfers_are_of_a_file_that_was_written_whole(tmp_path):
-    observation = measure({**RANDOM, "transfers": 50}, tmp_path)
-    outcome = random_access.read(observation)
+    outcome = random_access.read(measure({**RANDOM, "transfers": 50}, tmp_path))
     assert outcome.status == "valid", outcome.why
     assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 2 * 50 * 4096
     assert {"write_bw_mib_s", "read_bw_mib_s", "read_latency_p50_ms"} <= set(outcome.metrics)
     assert {path.stat().st_size for path in tmp_path.rglob("measured.*")} == {32 * MIB}
-    observation["params"]["transfers"] = 51
-    write = observation["phases"][1]
-    write["argv"] = [word.replace("io_size=204800", "io_size=208896") for word in write["argv"]]
-    assert "moved 409600 bytes of 417792 requested" in random_access.read(observation).why
 
 
 @needs_fio
@@ -305,15 +280,15 @@ def test_rates_of_a_guest_follow_from_its_counts(observed):
     observation = copy.deepcopy(observed)
     observation["conditions"] = {"device_model": models.computed(device_model({})), "filesystem": "ext4"}
     observation["params"]["direct"] = True
-    timed = sequential.read(observed).metrics
-    lies = {"files": 1, "bytes": int(timed["write_bytes"]), "extents": 3, "jumps": 2, "mean_position": 0.5}
+    moved_bytes = 64 * MIB
+    lies = {"files": 1, "bytes": moved_bytes, "extents": 3, "jumps": 2, "mean_position": 0.5}
     observation["phases"][0]["extents"] = lies
     found = sequential.read(observation).metrics
-    requests = lies["bytes"] / MIB + 2
-    seconds = lies["bytes"] / 190e6 + requests * (1 / 20_000 - 4096 / 190e6) + 3 * (1 / 100 - 1 / 20_000)
-    assert found["write_seconds"] == pytest.approx(seconds) and found["read_seconds"] == pytest.approx(seconds)
-    assert found["write_bw_mib_s"] == pytest.approx(lies["bytes"] / MIB / seconds)
-    assert set(found) == {f"{phase}_{what}" for phase in ("write", "read") for what in ("bw_mib_s", "seconds", "bytes")}
+    requests = 64 + 2
+    seconds = moved_bytes / 190e6 + requests * (1 / 20_000 - 4096 / 190e6) + 3 * (1 / 100 - 1 / 20_000)
+    for phase in ("write", "read"):
+        assert found[f"{phase}_seconds"] == pytest.approx(seconds)
+        assert found[f"{phase}_bw_mib_s"] == pytest.approx(64 / seconds)
     lies["files"] = 2
     assert "is computed for one file" in sequential.read(observation).why
 
@@ -325,28 +300,25 @@ def test_rates_of_a_guest_follow_from_its_counts(observed):
     ("change", "reason"),
     [
         ({"rc": 1}, "write: fio ended with code 1"),
-        ({"stderr": "fio: pid=18810, got signal=9\n"}, "write: fio ended with code 0 but tells of trouble: .*signal=9"),
         ({"stdout": BY_NAME["fio-3.33/write-bs8m-nj1"].stdout}, "write: the output is not of this command"),
     ],
 )
 def test_a_phase_that_went_wrong(observed, change, reason):
-    observation = copy.deepcopy(observed)
-    observation["phases"][0] |= change
-    outcome = sequential.read(observation)
+    write, read = observed["phases"]
+    outcome = sequential.read({**observed, "phases": [{**write, **change}, read]})
     assert (outcome.status, outcome.metrics) == ("failed", {})
-    assert re.search(reason, outcome.why)
+    assert reason in outcome.why
 
 
 def test_another_fio_or_blastn_than_the_claims(observed):
-    ours = re.search(r'"fio version" : "fio-(.*)"', observed["phases"][0]["stdout"])[1]
-    assert sequential.read({**observed, "conditions": {"tools": {"fio": ours}}}).status == "valid"
+    """IOR and mdtest: tests/test_workloads_recorded.py."""
     outcome = sequential.read({**observed, "conditions": {"tools": {"fio": "9.99"}}})
     assert outcome.status == "failed"
-    assert outcome.why.startswith(f"write: fio {ours} ran, and the target was claimed with fio 9.99: put that one back")
+    assert re.match(r"write: fio \S+ ran, and the target was claimed with fio 9\.99: put that one back", outcome.why)
     first = {"argv": ["blastn"], "stdout": "# BLASTN 2.12.0+\n"}
-    other = {"argv": ["mpirun", "-np", "1", "blastn"], "stdout": "# BLASTN 2.9.0+\n"}
     for claimed in ({"blastn": "2.12.0+"}, {"blastn": None}, {}):
         shared.check_version(first, claimed)
+    other = {"argv": ["mpirun", "-np", "1", "blastn"], "stdout": "# BLASTN 2.9.0+\n"}
     with pytest.raises(BadOutput, match=r"blastn 2\.9\.0\+ ran, and the target was claimed with blastn 2\.12\.0\+"):
         shared.check_version({**first, "beside": [other]}, {"blastn": "2.12.0+"})
 
@@ -356,15 +328,13 @@ def test_another_fio_or_blastn_than_the_claims(observed):
     [
         ('"io_bytes" : 67108864', '"io_bytes" : 67104768', "write: moved 67104768 bytes of 67108864"),
         ('"numjobs" : "2"', '"numjobs" : "1"', "--numjobs was 2, fio reports 1"),
-        ('"error" : 0', '"error" : 28', "error 28"),
     ],
 )
 def test_fio_tells_of_another_run(observed, old, new, reason):
-    observation = copy.deepcopy(observed)
-    write = observation["phases"][0]
+    write, read = observed["phases"]
     assert old in write["stdout"]
-    write["stdout"] = write["stdout"].replace(old, new)
-    assert reason in sequential.read(observation).why
+    other = {**write, "stdout": write["stdout"].replace(old, new)}
+    assert reason in sequential.read({**observed, "phases": [other, read]}).why
 
 
 @pytest.mark.parametrize(
