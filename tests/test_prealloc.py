@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -99,7 +98,6 @@ class Server:
     def __init__(self, site: Site, place: Path, spec: dict[str, Any]) -> None:
         self.spec = spec
         self.proc = place / "ldiskfs"
-        self.pointer = "mb_last_group"
         self.write = ldiskfs.write
         self.writes: list[str] = []
         site.answer(ASKED, "".join(f"osd-ldiskfs.lustre-OST000{n}.mntdev=/dev/vd{'cd'[n]}\n" for n in (0, 1)))
@@ -112,7 +110,7 @@ class Server:
         place = self.proc / device
         place.mkdir(parents=True, exist_ok=True)
         (place / "prealloc_table").write_text(f"{DEFAULT} \n")
-        (place / self.pointer).write_text("0\n" if self.pointer == "mb_last_group" else "0# 0\n1# 0\n")
+        (place / "mb_last_group").write_text("0\n")
 
     def kernel(self, path: Path, text: str) -> None:
         """In place of one write(2)."""
@@ -227,12 +225,10 @@ def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(
     server: Server, monkeypatch: pytest.MonkeyPatch, taken: str | None
 ) -> None:
     def kernel(path: Path, text: str) -> None:
-        if path.parent.name != "vdd" or text != SIZE_4M:
-            server.write(path, text)
-        elif taken is None:
+        spoilt = path.parent.name == "vdd" and text == SIZE_4M
+        if spoilt and taken is None:
             raise Failure(f"{path}: {text!r} was refused (Invalid argument)")
-        else:
-            server.write(path, taken)
+        server.write(path, taken if spoilt else text)
 
     monkeypatch.setattr(ldiskfs, "write", kernel)
     with pytest.raises(Failure, match=r"vdd/prealloc_table.*restored on lustre-OST0000, lustre-OST0001"):
@@ -240,22 +236,21 @@ def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(
     assert server.tables() == [DEFAULT] * 2
 
 
-def test_newer_series_have_several_pointers_and_older_ones_none(server: Server) -> None:
+@pytest.mark.parametrize("pointer", ["mb_last_groups", None])
+def test_newer_series_have_several_pointers_and_older_ones_none(server: Server, pointer: str | None) -> None:
     for device in ("vdc", "vdd"):
         (server.proc / device / "mb_last_group").unlink()
-    made = server.ask(size="4MiB", group=20)
-    assert made["osts"]["lustre-OST0000"]["now"]["mb_last_group"].startswith("unsupported: ")
-    assert server.tables() == [SIZE_4M] * 2
-    server.ask(state="restored")
-    server.pointer = "mb_last_groups"
-    for device in ("vdc", "vdd"):
-        server.mount(device)
-    (server.proc / "vdd/mb_last_groups").write_text("0# 7\n1# 9\n")
+        if pointer:
+            (server.proc / device / pointer).write_text("0# 7\n1# 7\n" if device == "vdc" else "0# 7\n1# 9\n")
     made = server.ask(size="4MiB", group=20)["osts"]["lustre-OST0001"]
+    assert server.tables() == [SIZE_4M] * 2
+    if pointer is None:
+        assert made["now"]["mb_last_group"].startswith("unsupported: ")
+        return
     assert made["before"]["mb_last_group"] == "several: 7, 9" and made["now"]["mb_last_group"] == 20
     server.ask(state="restored")
-    assert (server.proc / "vdc/mb_last_groups").read_text() == "0# 0\n1# 0\n"
-    assert (server.proc / "vdd/mb_last_groups").read_text() == "0# 20\n1# 20\n", "several cannot be written again"
+    assert (server.proc / "vdc" / pointer).read_text() == "0# 7\n1# 7\n"
+    assert (server.proc / "vdd" / pointer).read_text() == "0# 20\n1# 20\n", "several cannot be written again"
 
 
 def test_a_write_is_one_and_its_error_is_said(tmp_path: Path) -> None:
@@ -276,30 +271,25 @@ def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path: Path, 
         "clients": {"hosts": {"c1": this_host}},
         "servers": {"hosts": {"oss1": {**this_host, "tune_prealloc_proc": str(server.proc)}}},
     }
-    inventory = {"all": {"children": groups, "vars": {"fsage_target": server.spec}}}
-    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"children": groups, "vars": {"fsage_target": server.spec}}}))
 
-    def play(*words: str, **asked: Any) -> subprocess.CompletedProcess[str]:
-        extra = json.dumps({f"tune_prealloc_{key}": value for key, value in asked.items()})
-        done = preloaded.call(
-            "ansible-playbook", "-i", tmp_path / "hosts.yml", "tune_prealloc.yml", *words, "-e", extra
-        )
-        assert "Traceback" not in done.stdout + done.stderr
-        return done
+    def play(extra: str, *words: str) -> str:
+        done = preloaded.call("ansible-playbook", "-i", inventory, "tune_prealloc.yml", *words, "-e", extra)
+        assert done.returncode == 0 and "Traceback" not in done.stdout + done.stderr
+        return done.stdout
 
-    def noted() -> dict[str, Any]:
-        return json.loads((Path(server.spec["home"]) / "scratch/tunables.json").read_text())
-
-    tried = play("--check", size="4MiB")
-    assert tried.returncode == 0 and f"prealloc_table {DEFAULT} -> {SIZE_4M}" in tried.stdout, tried.stdout
+    size = "tune_prealloc_size=4MiB"
+    assert f"prealloc_table {DEFAULT} -> {SIZE_4M}" in play(size, "--check")
     assert server.tables() == [DEFAULT] * 2
-    twice = play("tune_prealloc.yml", size="4MiB")
-    assert re.findall(r"changed=(\d+)", twice.stdout)[-2:] == ["1", "1"], twice.stdout  # of both runs together
-    entry = noted()["preallocation"]
+    twice = play(size, "tune_prealloc.yml")
+    assert re.findall(r"changed=(\d+)", twice)[-2:] == ["1", "1"], twice  # of both runs together
+    note = Path(server.spec["home"]) / "scratch/tunables.json"
+    entry = files.read_json(note)["preallocation"]
     assert server.tables() == [SIZE_4M] * 2 and entry["asked"] == {"size": "4MiB"}
     assert entry["now"]["lustre-OST0001"]["prealloc_table"] == SIZE_4M
-    assert play(state="restored").returncode == 0
-    assert server.tables() == [DEFAULT] * 2 and "preallocation" not in noted()
+    play("tune_prealloc_state=restored")
+    assert server.tables() == [DEFAULT] * 2 and "preallocation" not in files.read_json(note)
 
 
 def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, Any]:
@@ -317,20 +307,19 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
     assert ask(local_target, check=True, size="1MiB")["changed"] and HINT.size_at(mount) == 0
     assert ask(local_target, size="1MiB")["changed"] and not ask(local_target, size="1MiB")["changed"]
     assert HINT.size_at(mount) == HINT.size_at(folder) == MIB and HINT.size_at(mount / ".fsage") == 0
-    assert "allocsize=1024k" in target.mount_options()[0].split(",")
-    descriptors = [os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_SYNC) for name in "ab"]
-    for _ in range(64):  # two files that are written at once, 64 KiB at a time
-        for descriptor in descriptors:
-            os.write(descriptor, bytes(64 << 10))
-    for descriptor in descriptors:
-        os.close(descriptor)
+    with open(folder / "a", "wb", buffering=0) as first, open(folder / "b", "wb", buffering=0) as second:
+        for _ in range(64):  # written at once, 64 KiB at a time
+            for file in (first, second):
+                file.write(bytes(64 << 10))
+                os.fsync(file)
     said = subprocess.run(["filefrag", folder / "a"], capture_output=True, text=True, check=True).stdout
     assert int(said.split(": ")[1].split()[0]) <= 4, "4 MiB in pieces of at least 1 MiB"
     entry = files.read_json(target.home / "tunables.json")["preallocation"]
     assert entry["asked"] == {"size": "1MiB"} and entry["now"] == "extsize=1048576 allocsize=1024k"
     target.format()
     again = open_target(local_target)
-    assert again.notes == [] and HINT.size_at(mount) == MIB and "allocsize=1024k" in again.mount_options()[0]
+    assert again.notes == [] and HINT.size_at(mount) == MIB
+    assert "allocsize=1024k" in again.mount_options()[0].split(",")
     for wrong, says in (({"size": "1GiB"}, "nothing was changed"), ({"table": "256"}, "XFS has one size")):
         with pytest.raises(Refusal, match=says):
             ask(local_target, **wrong)
