@@ -10,7 +10,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import preloaded
@@ -64,7 +63,7 @@ def laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., d
     return begun
 
 
-def test_counts(tmp_path: Path) -> None:
+def test_counts(tmp_path):
     said, jobs = dry_run(tmp_path, "series1")
     assert "plan series1: 2,240 cells, 288 states, 48 populates, 579 diagnostic cells, 2,819 cells to measure, " in said
     assert said.count("plan ") == 1, "only of the study that was asked for"
@@ -73,7 +72,7 @@ def test_counts(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
 
 
-def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
+def test_two_studies_at_once_are_both_planned(tmp_path):
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
     assert "plan series2: 70 cells, 7 states, 1 populate, 30 diagnostic cells, 100 cells to measure, " in said
     assert "plan quickstart: 20 cells, 4 states, 3 populates, 1 diagnostic cell, 21 cells to measure, " in said
@@ -82,7 +81,7 @@ def test_two_studies_at_once_are_both_planned(tmp_path: Path) -> None:
     assert jobs["report"] == 2 and jobs["series2"] == jobs["quickstart"] == jobs["claim"] == jobs["count"] == 1
 
 
-def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path: Path) -> None:
+def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path):
     page = tmp_path / "results/report/local/series1/index.html"
     part = "{capacity: 80, fragmentation: [0, 30, 70]}"
     said, jobs = dry_run(tmp_path, str(page), only=part, batch_states=2)
@@ -90,7 +89,7 @@ def test_a_part_of_a_study_by_a_file_of_it_in_jobs_of_several_states(tmp_path: P
     assert jobs == {"claim": 1, "visit": 6, "report": 1, "total": 8}
 
 
-def test_a_job_visits_several_states(laid_out: Callable[..., dict[str, Pool]]) -> None:
+def test_a_job_visits_several_states(laid_out):
     [plan] = laid_out("series2")["series2"].plans
     jobs = runs.planned_jobs(plan, 3, adaptive=False)
     assert [len(job.states) for job in jobs] == [3, 3, 1]
@@ -114,7 +113,7 @@ def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:
 
 
 @pytest.mark.long
-def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: Callable[..., dict[str, Pool]]) -> None:
+def test_several_targets_share_a_study_and_its_budget(tmp_path, laid_out):
     """80.00, 10.00 and the layouts of 80.50 are measured on each; who measures what: tests/test_several_targets.py."""
     folder = inventories(tmp_path, "a", "b", "c", apart=True)
     part = {"only": "{capacity: [10, 40, 80], fragmentation: [0, 50]}", "inventories": folder}
@@ -130,7 +129,7 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path: Path, laid_out: 
 
 
 @pytest.mark.long
-def test_preallocations_side_by_side(tmp_path: Path, laid_out: Callable[..., dict[str, Pool]]) -> None:
+def test_preallocations_side_by_side(tmp_path, laid_out):
     """Their counts, on the target that they name themselves too."""
     said, jobs = dry_run(tmp_path, "prealloc", target="a,b,c,d", inventories=inventories(tmp_path, "a", "b", "c", "d"))
     assert "note prealloc: the targets take turns, for all have this machine" in said
@@ -150,7 +149,7 @@ def test_preallocations_side_by_side(tmp_path: Path, laid_out: Callable[..., dic
         (["claim_local", "quickstart", "results/report/local/quickstart/index.html"], None),
     ],
 )
-def test_what_is_to_be_made_is_named_so_that_snakemake_finds_it(goals: list[str], why: str | None) -> None:
+def test_what_is_to_be_made_is_named_so_that_snakemake_finds_it(goals, why):
     with pytest.raises(StudyError, match=re.escape(why)) if why else contextlib.nullcontext():
         invocation.check_goals(goals, sorted(STUDIES), ["claim_local", "report_quickstart"])
 
@@ -162,7 +161,7 @@ def test_what_is_to_be_made_is_named_so_that_snakemake_finds_it(goals: list[str]
         (["target=local", "--", "quickstart2"], "there is no study 'quickstart2'"),
     ],
 )
-def test_a_refusal_is_a_sentence_without_words_of_snakemake(tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_refusal_is_a_sentence_without_words_of_snakemake(tmp_path, words, said):
     ran = snakemake("-n", "--config", f"results={tmp_path}", *words)
     shown = ran.stdout + ran.stderr
     assert ran.returncode == 1 and said in shown
@@ -195,9 +194,7 @@ def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_p
         ({"target": "locl"}, "No such file or directory; did you mean 'local'? there are: bare, "),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(
-    laid_out: Callable[..., dict[str, Pool]], settings: dict[str, Any], why: str
-) -> None:
+def test_a_setting_that_cannot_be_is_refused(laid_out, settings, why):
     with pytest.raises(ValueError, match=re.escape(why)):
         laid_out("quickstart", **settings)
 

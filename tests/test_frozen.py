@@ -90,14 +90,14 @@ def edited(key: str, base: dict[str, Any] = BASE) -> dict[str, Any]:
     return new
 
 
-def test_each_key_of_a_declaration_is_decided_on_and_tried() -> None:
+def test_each_key_of_a_declaration_is_decided_on_and_tried():
     """Who adds a key says here what becomes of an edit of it."""
     assert set(DECIDED) == set(EDITS)
     assert set(DECIDED.values()) == {ANOTHER, LIVE, NOTED, CLAIMED, MADE}
 
 
 @pytest.mark.parametrize("key", sorted(EDITS))
-def test_an_edit_is_applied_or_refused_as_decided(key: str) -> None:
+def test_an_edit_is_applied_or_refused_as_decided(key):
     base = LOOP if key == "geometry" else BASE
     before = complete(base)
     after = complete(edited(key, base))
@@ -126,7 +126,7 @@ def test_an_edit_is_applied_or_refused_as_decided(key: str) -> None:
         assert now is claimed
 
 
-def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_target: dict, tmp_path: Path) -> None:
+def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_target, tmp_path):
     """Commands are launched as declared now; the copy of the claim that a plan reads was fetched at the claim."""
     claimed(directory_target)
     path = Path(directory_target["home"]) / directory_target["name"] / "claim.json"

@@ -423,7 +423,7 @@ def test_what_is_left_is_right_within_a_factor_of_two(slower, populating, fragme
     assert written == 16
 
 
-def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan: Plan) -> None:
+def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan):
     """Their cells have a disk's seconds, and two states are visited at once."""
     plan = replace(plan, target=plan.target.having(kind="uml"))
     began_s = 1e9

@@ -34,7 +34,7 @@ SIZE_8M = "256 512 1024 2048"
 ASKED = "lctl get_param osd-ldiskfs.lustre-OST*.mntdev"
 
 
-def test_what_the_kernel_refused_or_read_otherwise_is_refused_and_nothing_else() -> None:
+def test_what_the_kernel_refused_or_read_otherwise_is_refused_and_nothing_else():
     """As recorded. 32768 is larger than a group, which is not known before a server is asked."""
     said = re.findall(
         r'^# (?:echo|printf) ["\']?(.*?)["\']? > /proc/fs/ldiskfs/vdc/prealloc_table\n(?:.*\n)*?\[rc=(\d)\]$'
@@ -62,7 +62,7 @@ def test_what_the_kernel_refused_or_read_otherwise_is_refused_and_nothing_else()
         ("500, which is no power of two", ["256 500"]),
     ],
 )
-def test_every_trap_of_the_table_is_refused(says: str, tables: list[Any]) -> None:
+def test_every_trap_of_the_table_is_refused(says, tables):
     for table in tables:
         with pytest.raises(Refusal, match=says):
             requested.read({"table": table})
@@ -71,12 +71,12 @@ def test_every_trap_of_the_table_is_refused(says: str, tables: list[Any]) -> Non
 @pytest.mark.parametrize(
     "size", ["4", "4096", 4, 4 * MIB, "4MB", "4 mib", "3MiB", "0MiB", "-4MiB", "32KiB", "2GiB", "x"]
 )
-def test_a_size_needs_its_unit_and_is_a_power_of_two(size: Any) -> None:
+def test_a_size_needs_its_unit_and_is_a_power_of_two(size):
     with pytest.raises(Refusal, match="a power of two from 64KiB to 1GiB is wanted, with its unit, such as 4MiB"):
         requested.read({"size": size})
 
 
-def test_the_studys_tables_are_known_and_no_others() -> None:
+def test_the_studys_tables_are_known_and_no_others():
     tables = {size: ldiskfs.table_of(requested.read({"size": size})) for size in ("1MiB", "2M", "4 MiB", "8MiB")}
     assert tables == {
         "1MiB": (32, 64, 128),
@@ -139,7 +139,7 @@ def server(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> Serve
     return server
 
 
-def test_set_again_after_a_remount_and_restored(server: Server) -> None:
+def test_set_again_after_a_remount_and_restored(server):
     tried = server.ask(check=True, size="4MiB", group="20")
     assert tried["changed"] and server.writes == []
     assert f"lustre-OST0001 (/dev/vdd): prealloc_table {DEFAULT} -> {SIZE_4M}" in tried["proof"]
@@ -169,13 +169,13 @@ def test_set_again_after_a_remount_and_restored(server: Server) -> None:
         ({"size": "4MiB", "proc": "/proc/fs/no-ldiskfs"}, r"/dev/vdc, and .*vdc/prealloc_table does not exist"),
     ],
 )
-def test_refused_before_anything_is_written(server: Server, asked: dict[str, Any], says: str) -> None:
+def test_refused_before_anything_is_written(server, asked, says):
     with pytest.raises(Refusal, match=says):
         server.ask(**asked)
     assert server.writes == [] and not (Path(server.spec["home"]) / "scratch/prealloc.json").exists()
 
 
-def test_one_ost_alone(server: Server) -> None:
+def test_one_ost_alone(server):
     server.ask(size="8MiB", osts=["/dev/vdd"])
     server.ask(size="1MiB", osts=["lustre-OST0000"])
     assert server.tables() == ["32 64 128", SIZE_8M]
@@ -183,7 +183,7 @@ def test_one_ost_alone(server: Server) -> None:
     assert server.tables() == [DEFAULT] * 2
 
 
-def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(server: Server) -> None:
+def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(server):
     """Tuned one after another, released in either order; until then those of who is left are in force."""
     other = {**server.spec, "name": "other"}
 
@@ -202,7 +202,7 @@ def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(s
     assert ask(other, state="restored") == [DEFAULT] * 2 and not settings.NOTE.exists()
 
 
-def test_a_server_without_osts_is_passed_over(server: Server, site: Site) -> None:
+def test_a_server_without_osts_is_passed_over(server, site):
     site.answer(ASKED, stderr="error: get_param: param_path 'osd-ldiskfs/...': No such file or directory\n", rc=2)
     for asked in ({"size": "4MiB"}, {}):
         assert server.ask(**asked) == {
@@ -212,7 +212,7 @@ def test_a_server_without_osts_is_passed_over(server: Server, site: Site) -> Non
         }
 
 
-def test_an_ost_with_other_blocks_is_refused(server: Server, site: Site) -> None:
+def test_an_ost_with_other_blocks_is_refused(server, site):
     header = recorded("dumpe2fs_h.txt").replace("Block size:               4096", "Block size:               1024")
     site.answer("dumpe2fs -h /dev/vdd", header)
     with pytest.raises(Refusal, match="has blocks of 1024 bytes"):
@@ -221,9 +221,7 @@ def test_an_ost_with_other_blocks_is_refused(server: Server, site: Site) -> None
 
 
 @pytest.mark.parametrize("taken", ["256", "", None], ids=["another table", "switched off", "refused"])
-def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(
-    server: Server, monkeypatch: pytest.MonkeyPatch, taken: str | None
-) -> None:
+def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(server, monkeypatch, taken):
     def kernel(path: Path, text: str) -> None:
         spoilt = path.parent.name == "vdd" and text == SIZE_4M
         if spoilt and taken is None:
@@ -237,7 +235,7 @@ def test_what_the_second_ost_does_not_take_is_put_back_on_the_first(
 
 
 @pytest.mark.parametrize("pointer", ["mb_last_groups", None])
-def test_newer_series_have_several_pointers_and_older_ones_none(server: Server, pointer: str | None) -> None:
+def test_newer_series_have_several_pointers_and_older_ones_none(server, pointer):
     for device in ("vdc", "vdd"):
         (server.proc / device / "mb_last_group").unlink()
         if pointer:
@@ -253,7 +251,7 @@ def test_newer_series_have_several_pointers_and_older_ones_none(server: Server, 
     assert (server.proc / "vdd" / pointer).read_text() == "0# 20\n1# 20\n", "several cannot be written again"
 
 
-def test_a_write_is_one_and_its_error_is_said(tmp_path: Path) -> None:
+def test_a_write_is_one_and_its_error_is_said(tmp_path):
     path = tmp_path / "prealloc_table"
     path.write_text("4 8 16 32 64 128 256 512 1024 2048\n")
     ldiskfs.write(path, "256")
@@ -264,7 +262,7 @@ def test_a_write_is_one_and_its_error_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.root
-def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path: Path, server: Server) -> None:
+def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path, server):
     claim.claim(server.spec, {}, False)
     this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     groups = {
@@ -298,7 +296,7 @@ def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, An
 
 @pytest.mark.long
 @pytest.mark.root
-def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target: dict[str, Any]) -> None:
+def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target):
     local_target["filesystem"] = "xfs"
     target = claimed(local_target)
     mount = target.mounts[0]
@@ -328,7 +326,7 @@ def test_xfs_gives_files_what_was_asked_for_over_mounts_and_formats(local_target
 
 
 @pytest.mark.root
-def test_ext4_has_no_such_knob_and_the_record_says_so(local_target: dict[str, Any]) -> None:
+def test_ext4_has_no_such_knob_and_the_record_says_so(local_target):
     claimed(local_target)
     made = ask(local_target, size="4MiB")
     assert (

@@ -170,7 +170,7 @@ def states_of(name: str, **block: Any) -> list[recipes.State]:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_states_are_those_that_are_written_out(name: str) -> None:
+def test_states_are_those_that_are_written_out(name):
     block, wanted = BLOCKS[name]
     states = states_of(name, **block)
     assert [state.name for state in states] == [row[0] for row in wanted]
@@ -182,7 +182,7 @@ def test_states_are_those_that_are_written_out(name: str) -> None:
         assert recipes.built(name, made, GIB) == ("; ".join(step.describe() for step in made) or "empty")
 
 
-def test_one_sample_of_a_layout_needs_no_number() -> None:
+def test_one_sample_of_a_layout_needs_no_number():
     states = states_of("replica", layouts=["ost.txt"], empty=False, seed=4)
     assert [(state.name, state.nominal["reference"], "structure" in state.nominal) for state in states] == [
         ("ost.joined", "ost.joined", False),
@@ -190,7 +190,7 @@ def test_one_sample_of_a_layout_needs_no_number() -> None:
     ]
 
 
-def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> None:
+def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot():
     [state] = states_of("iocontrol", piece_size=["4K"], stage=["before"])
     assert state.nominal["fullness_percent"] == 20
     [step] = state.steps(1, 0)
@@ -225,7 +225,7 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> N
         ("replica", {"layouts": ["empty.txt"]}, "it is another layout's name, or 'empty'"),
     ],
 )
-def test_states_that_cannot_be_are_refused(name: str, block: dict[str, Any], why: str) -> None:
+def test_states_that_cannot_be_are_refused(name, block, why):
     with pytest.raises(ValueError, match=why):
         states_of(name, **block)
 
@@ -244,11 +244,11 @@ def test_states_that_cannot_be_are_refused(name: str, block: dict[str, Any], why
         *(("striping", {**STRIPED, "eviction_file": size}) for size in (0.5, "memory")),
     ],
 )
-def test_states_just_within_the_limits_are_taken(name: str, block: dict[str, Any]) -> None:
+def test_states_just_within_the_limits_are_taken(name, block):
     assert states_of(name, **block)
 
 
-def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_whole_one_as_full() -> None:
+def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_whole_one_as_full():
     axes = {"capacity": [40, 80], "fragmentation": [0, 50], "filler": ["write", "fallocate"]}
     found = set()
     for state in states_of("paf", **{**AXES, **axes}, seed=5):
@@ -265,7 +265,7 @@ def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_wh
     }
 
 
-def test_each_repetition_of_a_structure_has_its_number_and_its_seed() -> None:
+def test_each_repetition_of_a_structure_has_its_number_and_its_seed():
     block = {**AXES, "structures": 2, "seed": 5, "reuse": "fresh"}
     states = states_of("paf", **block)
     assert [(state.name, state.population, state.nominal["structure"]) for state in states] == [
@@ -287,7 +287,7 @@ def test_each_repetition_of_a_structure_has_its_number_and_its_seed() -> None:
     assert alone.name == "80.50@8M" and "structure" not in alone.nominal
 
 
-def test_a_pattern_lays_out_its_file_and_a_database_beside_it() -> None:
+def test_a_pattern_lays_out_its_file_and_a_database_beside_it():
     database = {"volumes": 4, "percent": 50, "queries": 4}
     [state] = states_of("blast", **STRIPED, eviction_file=50, database=database, seed=7)
     laid_out = {

@@ -57,7 +57,7 @@ def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("states", first_of(4, 1000))
-def test_every_cell_can_be_asked_for(plan: Plan, states: int) -> None:
+def test_every_cell_can_be_asked_for(plan, states):
     """Of about so many states, evenly among all."""
     playbooks = {path.name for path in (ROOT / "playbooks").glob("*.yml")}
     for name in list(plan.states)[:: max(1, len(plan.states) // states)]:
@@ -71,11 +71,11 @@ def test_every_cell_can_be_asked_for(plan: Plan, states: int) -> None:
         assert recipes.built(plan.study.states.recipe, structure.read_all(asked["steps"]), plan.claim["capacity_bytes"])
 
 
-def test_no_study_is_unable_to_reach_its_own_verdict(plan: Plan) -> None:
+def test_no_study_is_unable_to_reach_its_own_verdict(plan):
     assert not [note for note in words.notes(plan) if "never be significant" in note]
 
 
-def test_each_axis_can_be_narrowed_down_to_a_level_and_not_to_another(plan: Plan) -> None:
+def test_each_axis_can_be_narrowed_down_to_a_level_and_not_to_another(plan):
     axes = Axes(plan.study.states, plan.study.cells, plan.study.mkfs)
     for axis, levels in axes.levels.items():
         for level in list(levels)[:8]:

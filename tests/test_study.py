@@ -35,12 +35,6 @@ def test_series1_is_the_published_matrix():
             assert cell.params["phases"] == ["write", "read"] and cell.params["direct"]
 
 
-def test_series2_only_writes():
-    study = load_study(CONFIG / "series2.yaml")
-    cells = [cell for state in recipes.expand(study) for cell in study.cells_of(state) if cell.kind != "reference"]
-    assert {tuple(cell.params["phases"]) for cell in cells} == {("write",)}
-
-
 def test_quickstart_measures_four_states_in_a_drawn_order_and_its_headline_is_among_them():
     study = load_study(CONFIG / "quickstart.yaml")
     found = [state.name.partition("@")[0] for state in recipes.expand(study)]

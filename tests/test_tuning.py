@@ -33,7 +33,7 @@ def load_with(place: Path, **wanted: Any) -> dict[str, Any]:
     return load_study(path).tuning
 
 
-def test_a_study_names_known_tunables_only(tmp_path: Path) -> None:
+def test_a_study_names_known_tunables_only(tmp_path):
     wanted = {"read_ahead_kb": 128, "scheduler": "mq-deadline", "max_rpcs_in_flight": 256}
     assert load_with(tmp_path, **wanted) == wanted
     for names in tuning.KNOWN.values():  # as the agent knows them
@@ -49,7 +49,7 @@ def test_a_study_names_known_tunables_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/sys/block/loop0").exists(), reason="this kernel has no loop device to look at")
-def test_all_that_a_block_queue_offers_for_writing_is_known() -> None:
+def test_all_that_a_block_queue_offers_for_writing_is_known():
     writable = set()
     for knob in Path("/sys/block").glob("loop*/queue/*"):
         with contextlib.suppress(FileNotFoundError):  # other tests remove devices
@@ -58,7 +58,7 @@ def test_all_that_a_block_queue_offers_for_writing_is_known() -> None:
     assert writable and writable <= set(OF_QUEUE)
 
 
-def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
+def test_a_knob_lies_inside_its_queue(tmp_path):
     (tmp_path / "queue").mkdir()
     (tmp_path / "elsewhere").write_text("0")
     (tmp_path / "queue/nomerges").symlink_to(tmp_path / "elsewhere")
@@ -69,8 +69,8 @@ def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_the_agent_sets_no_other_file_and_the_next_study_has_no_tunables_of_the_last_one(
-    local_target: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    local_target, tmp_path, monkeypatch
+):
     """Each is noted before it is set; what is not as a study says is told; all goes with the device."""
     target = claimed(local_target)
     victim = tmp_path / "victim"
