@@ -15,7 +15,6 @@ from unittest import mock
 import preloaded
 import pytest
 
-from fsage.plan import words
 from fsage.plan.pool import Pool
 from fsage.recipes import expand
 from fsage.run import invocation, runs
@@ -99,23 +98,22 @@ def test_a_job_visits_several_states(laid_out):
     assert [len(job.states) for job in runs.planned_jobs(in_guests, None, adaptive=False)] == [2, 2, 2, 1]
 
 
-def inventories(tmp_path: Path, *names: str, apart: bool = False) -> Path:
-    """The local target under other names; `apart`: each on a host of its own."""
+def inventories(tmp_path: Path, *names: str) -> Path:
+    """The local target under other names, each on a host of its own."""
     for name in names:
         folder = shutil.copytree(ROOT / "inventories/local", tmp_path / "inventories" / name)
         declared = folder / "group_vars/all/target.yml"
         declared.write_text(declared.read_text().replace("name: local", f"name: {name}"))
         hosts = folder / "hosts.yml"
-        if apart:
-            of_its_own = hosts.read_text().replace("localhost:", f"{name}.site:")
-            hosts.write_text(of_its_own.replace("connection: local", "connection: ssh"))
+        of_its_own = hosts.read_text().replace("localhost:", f"{name}.site:")
+        hosts.write_text(of_its_own.replace("connection: local", "connection: ssh"))
     return tmp_path / "inventories"
 
 
 @pytest.mark.long
 def test_several_targets_share_a_study_and_its_budget(tmp_path, laid_out):
     """80.00, 10.00 and the layouts of 80.50 are measured on each; who measures what: tests/test_several_targets.py."""
-    folder = inventories(tmp_path, "a", "b", "c", apart=True)
+    folder = inventories(tmp_path, "a", "b", "c")
     part = {"only": "{capacity: [10, 40, 80], fragmentation: [0, 50]}", "inventories": folder}
     said, jobs = dry_run(tmp_path, "series1", target="a,b,c", **part)
     assert "together series1: 3 targets, which share the states; " in said
@@ -126,17 +124,6 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path, laid_out):
     assert "budget series1 on a: about " in said and "budget series1 on b: about " in said and jobs["adaptive"] == 2
     with pytest.raises(StudyError, match="a budget needs one target, or targets that share the states"):
         laid_out("quickstart", target="a,b", inventories=str(folder), budget="45m")
-
-
-@pytest.mark.long
-def test_preallocations_side_by_side(tmp_path, laid_out):
-    """Their counts, on the target that they name themselves too."""
-    said, jobs = dry_run(tmp_path, "prealloc", target="a,b,c,d", inventories=inventories(tmp_path, "a", "b", "c", "d"))
-    assert "note prealloc: the targets take turns, for all have this machine" in said
-    assert said.count(": 105 cells, 21 states, ") == 4
-    assert jobs["delete_files"] == 80 and jobs.total() - jobs["total"] == 84 + 4 + 2
-    [plan] = laid_out("prealloc", target=None)["prealloc"].plans
-    assert words.line(plan).startswith("plan prealloc: 420 cells, 84 states, 4 populates, 0 diagnostic cells")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -167,8 +166,7 @@ def test_the_plan_says_what_can_never_become_significant(plan, iterations, state
     [
         ({"amount_mib": 6}, {}, "transfer_size 4194304 does not divide the 6291456 bytes that a task moves"),
         ({"amount_mib": 8}, {}, None),
-        ({"size_gib": 16}, {"file_size": ["100T"]}, r"file_size: a file is \d+ bytes on this target, and 30% of its"),
-        ({"kind": "directory", "budget_gib": 1}, {"file_size": ["8G"]}, "not one file fits"),
+        ({"kind": "directory", "budget_gib": 1}, {"file_size": ["8G"]}, r"file_size: a file is \d+ bytes .* not one"),
         ({"kind": "directory", "budget_gib": 64}, {"file_size": ["8G"]}, None),
     ],
 )
@@ -240,10 +238,10 @@ def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
 
 @pytest.mark.parametrize(("hosts", "refused"), [({"a": {}, "b": {}}, True), ({"n[01:64]": {}}, False), ({}, False)])
 def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, refused):
-    inventory = shutil.copytree(ROOT / "inventories/osts", tmp_path / "inventories/osts")
+    inventory = shutil.copytree(ROOT / "inventories/osts", tmp_path / "osts")
     named = {"all": {"children": {"clients": {"hosts": hosts}}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump(named))
-    planned = load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path / "results")
+    planned = load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path)
     with pytest.raises(StudyError, match="are more than the group clients of") if refused else contextlib.nullcontext():
         planned.check()
 
@@ -423,28 +421,10 @@ def test_what_is_left_is_right_within_a_factor_of_two(slower, populating, fragme
     assert written == 16
 
 
-def test_the_pace_of_guests_is_by_the_clock_and_of_the_last_run(plan):
-    """Their cells have a disk's seconds, and two states are visited at once."""
-    plan = replace(plan, target=plan.target.having(kind="uml"))
-    began_s = 1e9
-    first, second = list(plan.missing)[:2]
-    request_file = plan.results.request(f"visit_{first}")
-    results.write(request_file, {})
-    os.utime(request_file, (began_s, began_s))
-    estimated_s = 0.0
-    for state, ended_s in ((first, began_s + 40), (second, began_s + 60)):
-        estimated_s += plan.estimates.reach(state).seconds
-        for number, cell in enumerate(plan.missing[state]):
-            estimated_s += plan.estimates.cell(state, cell).seconds
-            write_record(plan, state, cell.name, 0, 0.1, "r1" if number else "r0")  # the run before was stopped
-            os.utime(plan.results.record(state, cell.name), (ended_s + number, ended_s + number))
-    assert progress.known_pace(plan, plan.outlook()) == pytest.approx((61 / estimated_s,) * 3)
-
-
-def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float, run: str = "r1") -> None:
+def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float) -> None:
     """What the pace is read from, of a record."""
     began, ended = (datetime.fromtimestamp(1e9 + at, UTC).isoformat() for at in (began_s, ended_s))
-    record = {"state": state, "cell": cell, "run": run, "began": began, "ended": ended}
+    record = {"state": state, "cell": cell, "run": "r1", "began": began, "ended": ended}
     results.write(plan.results.record(state, cell), {**record, "seconds": {"total": ended_s - began_s}})
 
 
