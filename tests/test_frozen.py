@@ -133,16 +133,13 @@ def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_targe
     before = path.read_text()
     for key in ("amount_mib", "scale.tasks", "directory"):
         wrong = edited(key, directory_target)
-        for opened in (
-            lambda wrong=wrong: open_target(wrong),
-            lambda wrong=wrong: claim.create(wrong, {}, True),  # as ansible-playbook local_target.yml claim.yml --check
-            lambda wrong=wrong: claim.create(wrong, {}, False),
-            lambda wrong=wrong: claim.claim(wrong, {}, False),
-        ):
-            with pytest.raises(
-                Refusal, match=f"was claimed with {key} .* is declared now; nothing was touched. Declare"
-            ):
-                opened()
+        why = f"was claimed with {key} .* is declared now; nothing was touched. Declare"
+        with pytest.raises(Refusal, match=why):
+            open_target(wrong)
+        for verb in (claim.create, claim.claim):  # as ansible-playbook local_target.yml claim.yml, and with --check
+            for check in (False, True):
+                with pytest.raises(Refusal, match=why):
+                    verb(wrong, {}, check)
         assert path.read_text() == before
     new = edited("launcher_options", directory_target)
     kept = open_target(new).claim

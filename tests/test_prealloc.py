@@ -56,7 +56,19 @@ def test_what_the_kernel_refused_or_read_otherwise_is_refused_and_nothing_else()
     [
         (
             "whole numbers of blocks of 4 KiB are wanted, with one blank between two",
-            ["256\t512", "256\n512", "256  512", " 256", "256KiB", "256.0", "256 ٣", [256, "512"], [True], 256.5],
+            [
+                "256, 512",
+                "256\t512",
+                "256\n512",
+                "256  512",
+                " 256",
+                "256KiB",
+                "256.0",
+                "256 ٣",
+                [256, "512"],
+                [True],
+                256.5,
+            ],
         ),
         ("larger than the one before", ["512 256"]),
         ("500, which is no power of two", ["256 500"]),
