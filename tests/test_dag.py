@@ -130,6 +130,7 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path, laid_out):
     ("goals", "why"),
     [
         ([], "no study is named, so there is nothing to do: ./run snakemake STUDY; there are: allocator, "),
+        (["quikstart"], "there is no study 'quikstart'; did you mean 'quickstart'? there are: allocator, "),
         (["quickstart2"], "there is no study 'quickstart2'; did you mean 'quickstart'? there are: allocator, "),
         (["config/quickstart.yaml"], "a study is named without folder and ending: write quickstart"),
         (["quickstart/"], "write quickstart"),
@@ -138,6 +139,7 @@ def test_several_targets_share_a_study_and_its_budget(tmp_path, laid_out):
 )
 def test_what_is_to_be_made_is_named_so_that_snakemake_finds_it(goals, why):
     with pytest.raises(StudyError, match=re.escape(why)) if why else contextlib.nullcontext():
+        invocation.check_goals(goals, sorted(STUDIES))
         invocation.check_goals(goals, sorted(STUDIES), ["claim_local", "report_quickstart"])
 
 
