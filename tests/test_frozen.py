@@ -18,6 +18,7 @@ from fsage.host.verbs import claim
 from fsage.model import declaration
 from fsage.model.declaration import complete, edits
 from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED
+from fsage.plan import results
 from fsage.plan.plan import load_plan
 from fsage.run import request as requests
 
@@ -89,16 +90,17 @@ def edited(key: str, base: dict[str, Any] = BASE) -> dict[str, Any]:
     return new
 
 
-def test_each_key_of_a_declaration_is_decided_on_and_tried() -> None:
+def test_each_key_of_a_declaration_is_decided_on_and_tried():
     """Who adds a key says here what becomes of an edit of it."""
     assert set(DECIDED) == set(EDITS)
     assert set(DECIDED.values()) == {ANOTHER, LIVE, NOTED, CLAIMED, MADE}
 
 
 @pytest.mark.parametrize("key", sorted(EDITS))
-def test_an_edit_is_applied_or_refused_as_decided(key: str) -> None:
+def test_an_edit_is_applied_or_refused_as_decided(key):
     base = LOOP if key == "geometry" else BASE
-    before, after = complete(base), complete(edited(key, base))
+    before = complete(base)
+    after = complete(edited(key, base))
     claimed = {
         "target": "site",
         "launcher": "openmpi",
@@ -124,57 +126,39 @@ def test_an_edit_is_applied_or_refused_as_decided(key: str) -> None:
         assert now is claimed
 
 
-def claim_file(spec: dict) -> Path:
-    return Path(spec["home"]) / spec["name"] / "claim.json"
-
-
-def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_target: dict) -> None:
+def test_a_claimed_directory_is_opened_as_declared_or_not_at_all(directory_target, tmp_path):
+    """Commands are launched as declared now; the copy of the claim that a plan reads was fetched at the claim."""
     claimed(directory_target)
-    before = claim_file(directory_target).read_text()
-    for key in ("amount_mib", "budget_gib", "scale.tasks", "mount_dir", "device_model", "directory"):
-        with pytest.raises(Refusal, match=f"was claimed with {key} .* is declared now; nothing was touched. Declare"):
-            open_target(edited(key, directory_target))
-        for check in (False, True):  # as ansible-playbook local_target.yml claim.yml, and with --check
-            with pytest.raises(Refusal, match=f"was claimed with {key} "):
-                claim.create(edited(key, directory_target), {}, check)
-            with pytest.raises(Refusal, match=f"was claimed with {key} "):
-                claim.claim(edited(key, directory_target), {}, check)
-        assert claim_file(directory_target).read_text() == before
+    path = Path(directory_target["home"]) / directory_target["name"] / "claim.json"
+    before = path.read_text()
+    for key in ("amount_mib", "scale.tasks", "directory"):
+        wrong = edited(key, directory_target)
+        why = f"was claimed with {key} .* is declared now; nothing was touched. Declare"
+        with pytest.raises(Refusal, match=why):
+            open_target(wrong)
+        for verb in (claim.create, claim.claim):  # as ansible-playbook local_target.yml claim.yml, and with --check
+            for check in (False, True):
+                with pytest.raises(Refusal, match=why):
+                    verb(wrong, {}, check)
+        assert path.read_text() == before
     new = edited("launcher_options", directory_target)
-    target = open_target(new)
-    assert target.claim["launcher_options"] == EDITS["launcher_options"]
-    kept = json.loads(claim_file(directory_target).read_text())
-    assert kept == target.claim and kept["edits"][0]["from"] == [] and kept["id"] == json.loads(before)["id"]
+    kept = open_target(new).claim
+    assert kept["launcher_options"] == EDITS["launcher_options"]
+    assert kept == json.loads(path.read_text())
+    fetched = json.loads(before)
+    assert kept["edits"][0]["from"] == [] and kept["id"] == fetched["id"]
 
-
-@pytest.mark.root
-def test_a_claimed_loop_target_is_opened_as_declared_or_not_at_all(spec: dict) -> None:
-    before = claim_file(spec).read_text()
-    for key in ("filesystem", "stores", "size_gib", "minimum_gib", "image_dir", "mount_dir", "amount_mib"):
-        with pytest.raises(Refusal, match=f"was claimed with {key} "):
-            open_target(edited(key, spec))
-        assert claim_file(spec).read_text() == before
-    assert open_target(edited("allocator_reset", spec)).allocator_reset == "none"
-
-
-def test_commands_are_launched_as_declared_now_and_cells_say_so(tmp_path: Path, directory_target: dict) -> None:
-    """The copy of the claim that a plan reads was fetched when the target was claimed."""
-    claim.create(directory_target, {}, False)
-    claimed = claim.claim(directory_target, {}, False)["claim"]
     inventory = tmp_path / "inventories" / directory_target["name"]
     (inventory / "group_vars/all").mkdir(parents=True)
-    new = edited("launcher_options", directory_target)
     (inventory / "group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": new}))
-    study = tmp_path / "small.yaml"
-    cells = {"workload": "sequential", "tool": "ior", "transfer_size": ["1M"], "iterations": 1}
-    states = {"recipe": "paf", "capacity": [10], "fragmentation": [0], "file_size": "8M"}
-    study.write_text(yaml.safe_dump(blocks(states=states, cells=cells)))
-    plan = load_plan(study, inventory, tmp_path)
-    plan.results.claim.parent.mkdir(parents=True)
-    plan.results.claim.write_text(json.dumps({**claimed, "tools": ALL}))
-    plan = load_plan(study, inventory, tmp_path)
-    state, cells_of = next(iter(plan.cells.items()))
-    made = requests.make(plan, state, cells_of[:1])
-    argv = made["cells"][0]["phases"][0]["argv"]
+    results.write(tmp_path / f"targets/{inventory.name}.json", {**fetched, "tools": ALL})
+    study = blocks()
+    study["states"]["file_size"] = "8M"
+    study["cells"] |= {"tool": "ior", "transfer_size": "1M"}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(study))
+    plan = load_plan(tmp_path / "small.yaml", inventory, tmp_path)
+    state, cells = next(iter(plan.cells.items()))
+    cell = requests.make(plan, state, cells[:1])["cells"][0]
+    argv = cell["phases"][0]["argv"]
     assert argv[argv.index("--mca") :][:3] == EDITS["launcher_options"]
-    assert made["cells"][0]["makes_bytes"] == claimed["amount_mib"] << 20
+    assert cell["makes_bytes"] == fetched["amount_mib"] << 20

@@ -31,22 +31,16 @@ def having_open(path: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seconds", [1, 3600])
-def test_what_a_command_left_is_waited_for_and_then_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
-) -> None:
-    monkeypatch.setattr(commands, "GRACE_S", 0.3 if seconds > 60 else 30.0)
-    measured = tmp_path / "measured"
-    measured.mkdir()
-    start(measured / "f", seconds)
-    assert having_open(measured / "f")
-    commands.end_leftover([measured])
-    assert not having_open(measured / "f")
+@pytest.mark.parametrize(("seconds", "grace_s"), [(1, 30.0), (3600, 0.3)])
+def test_what_a_command_left_is_waited_for_and_then_ended(tmp_path, monkeypatch, seconds, grace_s):
+    monkeypatch.setattr(commands, "GRACE_S", grace_s)
+    start(tmp_path / "f", seconds)
+    assert having_open(tmp_path / "f")
+    commands.end_leftover([tmp_path])
+    assert not having_open(tmp_path / "f")
 
 
-def test_somebody_elses_process_and_one_at_other_files_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_somebody_elses_process_and_one_at_other_files_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "GRACE_S", 0.0)
     measured = tmp_path / "measured"
     measured.mkdir()
@@ -59,7 +53,7 @@ def test_somebody_elses_process_and_one_at_other_files_are_left_alone(
     os.kill(beside, 9)
 
 
-def test_one_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_end_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "PATIENCE_S", 0.3)
     start(tmp_path / "f", 3600)
     (pid,) = having_open(tmp_path / "f")

@@ -48,7 +48,7 @@ BUILD, RUN_TIME, DEVELOPMENT = ({entry.name for entry in entries_of(lock)} for l
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_every_requirement_is_locked_to_a_version_it_allows(python: str) -> None:
+def test_every_requirement_is_locked_to_a_version_it_allows(python):
     environment = {"python_version": python, "python_full_version": f"{python}.9"}
     locked = {
         entry.name: entry.version
@@ -64,47 +64,45 @@ def test_every_requirement_is_locked_to_a_version_it_allows(python: str) -> None
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_locks_make_an_environment_on_every_python(python: str, tmp_path: Path) -> None:
+def test_the_locks_make_an_environment_on_every_python(python, tmp_path):
     found = [found for name in (f"python{python}", *PYENV.glob(f"{python}.*/bin/python3")) if (found := which(name))]
     works = [name for name in found if not subprocess.run([name, "-c", ""], capture_output=True).returncode]
     if not works:
         pytest.skip(f"no Python {python} here")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "FSAGE"))}
     places = {**clean, "FSAGE_VENV": str(tmp_path / "venv"), "FSAGE_PYTHON": works[0], "FSAGE_DEVELOP": "1"}
-    for command in ("python --version", "snakemake --version", "ansible --version", "fsage plan quickstart"):
+
+    def said(command: str) -> str:
         ran = subprocess.run(["./run", *command.split()], cwd=ROOT, env=places, text=True, **PIPES)
-        assert ran.returncode == 0, ran.stdout
-        if command.startswith("python"):
-            assert f"Python {python}." in ran.stdout
-    played = ["./run", "pytest", "-q", "-n", "2", "tests/test_playbooks.py", "tests/test_dag.py"]
-    ran = subprocess.run(played, cwd=ROOT, env=places, text=True, **PIPES)
-    assert ran.returncode == 0, ran.stdout[-4000:]
+        assert ran.returncode == 0, ran.stdout[-4000:]
+        return ran.stdout
+
+    assert f"Python {python}." in said("python --version")
+    for command in ("snakemake --version", "ansible --version", "fsage plan quickstart"):
+        said(command)
+    said("pytest -q -n 2 tests/test_playbooks.py tests/test_dag.py")
 
 
-def test_each_package_is_in_the_lock_of_those_who_ask_for_it() -> None:
+def test_each_package_is_in_the_lock_of_those_who_ask_for_it():
     in_two = (BUILD & RUN_TIME) | ((BUILD | RUN_TIME) & DEVELOPMENT)
     assert in_two == {"colorama"}, "what fsage runs with wants it on Windows alone, the documentation's theme here too"
-    asked = (GROUPS["build"], BUILD), (NEEDED, RUN_TIME), (GROUPS["dev"], DEVELOPMENT)
-    for texts, lock in asked:
+    for texts, lock in ((GROUPS["build"], BUILD), (NEEDED, RUN_TIME), (GROUPS["dev"], DEVELOPMENT)):
         assert {Requirement(text).name for text in texts} <= lock
+    assert PROJECT["build-system"]["requires"][0] in GROUPS["build"]
 
 
-def test_every_entry_has_a_hash_and_no_line_is_anything_else() -> None:
+def test_every_entry_has_a_hash_and_no_line_is_anything_else():
     assert [entry.name for entry in entries_of(LOCK) if not entry.hashes] == []
     assert len(entries_of(LOCK)) == len(re.findall("^[a-z0-9]", LOCK, re.MULTILINE))
     others = [line for line in LOCK.splitlines() if not re.match(r"[a-z0-9-]+==|    --hash=|\s*#", line)]
     assert others == []
 
 
-def test_no_index_and_no_host_is_named() -> None:
+def test_no_index_and_no_host_is_named():
     assert re.findall(r"://|--(?:extra-)?index|--find-links|\b[\w-]+\.(?:org|com|io|net|dev)\b", LOCK) == []
 
 
-def test_builds_with_what_is_locked() -> None:
-    assert PROJECT["build-system"]["requires"][0] in GROUPS["build"]
-
-
-def test_the_version_is_the_same_everywhere() -> None:
+def test_the_version_is_the_same_everywhere():
     for name in ("CITATION.cff", "galaxy.yml"):
         assert f"\nversion: {fsage.__version__}\n" in (ROOT / name).read_text(), name
     assert f"\n## [{fsage.__version__}]" in (ROOT / "CHANGELOG.md").read_text()

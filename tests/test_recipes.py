@@ -10,6 +10,9 @@ from fsage import recipes
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 AXES = {"capacity": [80], "fragmentation": [50], "file_size": "8M"}
+DEFRAG = {"extents": [2], "file_size": "1M"}
+STRIPED = {"pattern": ["IOR.4"], "default": "IOR.4"}
+BLAST = {**STRIPED, "database": {}}
 FILLER = {"method": "fallocate", "request_bytes": 4 * MIB, "files_at_once": 16}
 CONTENDED = {
     "kind": "contended_files",
@@ -160,11 +163,16 @@ BLOCKS: dict[str, tuple[dict[str, Any], list[tuple[str, str, dict[str, Any], lis
 }
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-def test_states_are_those_that_are_written_out(name: str) -> None:
-    block, wanted = BLOCKS[name]
+def states_of(name: str, **block: Any) -> list[recipes.State]:
+    """The states of a recipe with this block."""
     recipe = recipes.load(name)
-    states = recipe.expand(recipe.States.model_validate(block))
+    return recipe.expand(recipe.States.model_validate(block))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_states_are_those_that_are_written_out(name):
+    block, wanted = BLOCKS[name]
+    states = states_of(name, **block)
     assert [state.name for state in states] == [row[0] for row in wanted]
     for state, (_, population, nominal, steps) in zip(states, wanted, strict=True):
         assert (state.population, state.nominal) == (population, {"recipe": name, **nominal})
@@ -174,22 +182,19 @@ def test_states_are_those_that_are_written_out(name: str) -> None:
         assert recipes.built(name, made, GIB) == ("; ".join(step.describe() for step in made) or "empty")
 
 
-def test_one_sample_of_a_layout_needs_no_number() -> None:
-    recipe = recipes.load("replica")
-    states = recipe.expand(recipe.States.model_validate({"layouts": ["ost.txt"], "empty": False, "seed": 4}))
+def test_one_sample_of_a_layout_needs_no_number():
+    states = states_of("replica", layouts=["ost.txt"], empty=False, seed=4)
     assert [(state.name, state.nominal["reference"], "structure" in state.nominal) for state in states] == [
         ("ost.joined", "ost.joined", False),
         ("ost.copied", "ost.joined", False),
     ]
 
 
-def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> None:
-    recipe = recipes.load("iocontrol")
-    [state] = recipe.expand(recipe.States.model_validate({"piece_size": ["4K"], "stage": ["before"]}))
+def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot():
+    [state] = states_of("iocontrol", piece_size=["4K"], stage=["before"])
     assert state.nominal["fullness_percent"] == 20
-    assert [step.to_json() for step in state.steps(1, 0)] == [
-        {"kind": "contended_files", "generation": 1, "percent": 5, "piece_bytes": 4 * KIB}
-    ]
+    [step] = state.steps(1, 0)
+    assert step.to_json() == {"kind": "contended_files", "generation": 1, "percent": 5, "piece_bytes": 4 * KIB}
 
 
 @pytest.mark.parametrize(
@@ -199,55 +204,55 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot() -> N
         ("aged", {"images": ["a.qcow2"]}, "an image is mounted"),
         ("aged", {"ways": ["churn"], "images": ["churn.gz"], "trusted": True}, "two are called churn"),
         ("aged", {"ways": ["churn"], "fullness_percent": 70, "written_percent": 69}, "69% written cannot fill 70%"),
-        ("defrag", {"extents": [2], "file_size": "1M", "capacity": 80, "file_percent": 40}, "twice 40% must be below"),
-        ("defrag", {"extents": [2], "file_size": "1M", "capacity": 90, "file_percent": 10}, "fit into no free run"),
+        ("blast", {**BLAST, "database": {"volumes": 4, "queries": 5}}, "5 queries of 4 volumes"),
+        ("blast", {**BLAST, "eviction_file": 51}, "51 is not allowed"),
+        ("blast", {**BLAST, "eviction_file": 0}, "0 is not allowed"),
+        ("blast", {**BLAST, "eviction_file": True}, "true is not allowed"),
+        ("blast", {**BLAST, "default": "IOR.5"}, "IOR.5"),
+        ("blast", {**BLAST, "own": {"mine": ["A"]}}, "is missing, and the watermarks in 'own' relate to it"),
+        ("defrag", {**DEFRAG, "capacity": 80, "file_percent": 40}, "twice 40% must be below"),
+        ("defrag", {**DEFRAG, "capacity": 90, "file_percent": 10}, "fit into no free run"),
         ("iocontrol", {"piece_size": ["6K"]}, "6K is no multiple of 4K"),
         ("iocontrol", {"piece_size": ["4K"], "stage": ["hot"]}, "is wanted for stage hot"),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 30}, "4K is not 30% of whole blocks"),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "6K", "hot_percent": 50}, "6K is not 50% of whole blocks"),
         ("paf", {**AXES, "structures": 2}, "more than one needs a 'seed'"),
         ("paf", {"notation": ["PAF:70.30:5@8M", "PAF:70.30@8M"], "structures": 2}, "more than one needs a 'seed'"),
-        (
-            "paf",
-            {**AXES, "structures": {"80.51": 2}, "seed": 1},
-            r"80\.51`?\n  '80\.51' is not allowed; did you mean '80",
-        ),
+        ("paf", {**AXES, "structures": {"80.51": 2}, "seed": 1}, "'80.51' is not allowed; did you mean '80"),
         ("paf", {**AXES, "notation": ["PAF:70.30@8M"]}, "goes without 'notation'"),
-        ("paf", {"capacity": [80]}, "is missing"),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [5], "files": 4}, "5 is more than the 4 files"),
         ("replica", {"layouts": ["a.txt", "a.gz"]}, "it is another layout's name"),
         ("replica", {"layouts": ["empty.txt"]}, "it is another layout's name, or 'empty'"),
     ],
 )
-def test_states_that_cannot_be_are_refused(name: str, block: dict[str, Any], why: str) -> None:
+def test_states_that_cannot_be_are_refused(name, block, why):
     with pytest.raises(ValueError, match=why):
-        recipes.load(name).States.model_validate(block)
+        states_of(name, **block)
 
 
 @pytest.mark.parametrize(
     ("name", "block"),
     [
         ("aged", {"ways": ["churn"], "fullness_percent": 70, "written_percent": 70}),
-        ("defrag", {"extents": [2], "file_size": "1M", "capacity": 81, "file_percent": 18}),
+        ("blast", {**BLAST, "eviction_file": None}),
+        ("defrag", {**DEFRAG, "capacity": 81, "file_percent": 18}),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 50}),
         ("paf", {**AXES, "structures": 2, "seed": 1}),
         ("paf", {"notation": ["PAF:70.30:5@8M"], "structures": 2}),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [4], "files": 4}),
         ("replica", {"layouts": ["a.txt", "b.txt"]}),
+        *(("striping", {**STRIPED, "eviction_file": size}) for size in (0.5, "memory")),
     ],
 )
-def test_states_just_within_the_limits_are_taken(name: str, block: dict[str, Any]) -> None:
-    recipe = recipes.load(name)
-    assert recipe.expand(recipe.States.model_validate(block))
+def test_states_just_within_the_limits_are_taken(name, block):
+    assert states_of(name, **block)
 
 
-def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_whole_one_as_full() -> None:
-    recipe = recipes.load("paf")
-    axes = {"capacity": [40, 80], "fragmentation": [0, 50], "file_size": "8M", "filler": ["write", "fallocate"]}
-    found = {
-        (state.name, state.population, state.nominal.get("reference"))
-        for state in recipe.expand(recipe.States.model_validate({**axes, "seed": 5}))
-    }
+def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_whole_one_as_full():
+    axes = {"capacity": [40, 80], "fragmentation": [0, 50], "filler": ["write", "fallocate"]}
+    found = set()
+    for state in states_of("paf", **{**AXES, **axes}, seed=5):
+        found.add((state.name, state.population, state.nominal.get("reference")))
     assert found == {
         (f"{name}@8M-{way}.4Mx16", f"{aa}@8M-{way}.4Mx16", reference and f"{reference}@8M-{way}.4Mx16")
         for way in ("write", "fallocate")
@@ -260,35 +265,31 @@ def test_of_two_ways_to_lay_filler_each_fragmented_state_is_compared_with_the_wh
     }
 
 
-def test_each_repetition_of_a_structure_has_its_number_and_its_seed() -> None:
-    recipe = recipes.load("paf")
-    block = {"capacity": [80], "fragmentation": [50], "file_size": "8M", "structures": 2, "seed": 5, "reuse": "fresh"}
-    states = recipe.expand(recipe.States.model_validate(block))
+def test_each_repetition_of_a_structure_has_its_number_and_its_seed():
+    block = {**AXES, "structures": 2, "seed": 5, "reuse": "fresh"}
+    states = states_of("paf", **block)
     assert [(state.name, state.population, state.nominal["structure"]) for state in states] == [
         ("80.50+5@8M", "80.50+5@8M", 1),
         ("80.50+6@8M", "80.50+6@8M", 2),
     ]
-    assert [recipes.built("paf", state.steps(1, 0), GIB) for state in states] == [
-        f"PAF:80.50:{seed}@8M<1048576" for seed in (5, 6)
-    ]
-    assert [step.generation for step in states[0].steps(1, 0)] == [1, 1]
-    of_layouts = {**block, "fragmentation": [0, 50, 70], "structures": {"80.50": 3, "80.00": 5}}
-    assert [(state.name, state.layouts) for state in recipe.expand(recipe.States.model_validate(of_layouts))] == [
+    for state, seed in zip(states, (5, 6), strict=True):
+        made = state.steps(1, 0)
+        assert recipes.built("paf", made, GIB) == f"PAF:80.50:{seed}@8M<1048576"
+        assert [step.generation for step in made] == [1, 1]
+    of_layouts = states_of("paf", **{**block, "fragmentation": [0, 50, 70], "structures": {"80.50": 2, "80.00": 5}})
+    assert [(state.name, state.layouts) for state in of_layouts] == [
         ("80.00@8M", 5),  # all alike: built once
-        ("80.50+5@8M", 3),
-        ("80.50+6@8M", 3),
-        ("80.50+7@8M", 3),
+        ("80.50+5@8M", 2),
+        ("80.50+6@8M", 2),
         ("80.70@8M", 1),
     ]
-    [alone] = recipe.expand(recipe.States.model_validate({**block, "structures": 1}))
+    [alone] = states_of("paf", **{**block, "structures": 1})
     assert alone.name == "80.50@8M" and "structure" not in alone.nominal
 
 
-def test_a_pattern_lays_out_its_file_and_a_database_beside_it() -> None:
-    recipe = recipes.load("blast")
+def test_a_pattern_lays_out_its_file_and_a_database_beside_it():
     database = {"volumes": 4, "percent": 50, "queries": 4}
-    block = {"pattern": ["IOR.4"], "default": "IOR.4", "eviction_file": 50, "database": database, "seed": 7}
-    [state] = recipe.expand(recipe.States.model_validate(block))
+    [state] = states_of("blast", **STRIPED, eviction_file=50, database=database, seed=7)
     laid_out = {
         **{"generation": 1, "pattern": "IOR.4", "realisation": "segments", "nominal_bytes": 4 << 40},
         **{"largest_count": 16, "segments": [[1 << 40, 4, MIB], [None, 8, MIB]]},
@@ -297,26 +298,3 @@ def test_a_pattern_lays_out_its_file_and_a_database_beside_it() -> None:
         {"kind": "stripe", **laid_out, "eviction_file": 50},
         {"kind": "database", **laid_out, **database, "seed": 7},
     ]
-
-
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"database": {"volumes": 4, "queries": 5}}, "5 queries of 4 volumes"),
-        ({"eviction_file": 51}, "51 is not allowed"),
-        ({"eviction_file": 0}, "0 is not allowed"),
-        ({"eviction_file": True}, "true is not allowed"),
-        ({"default": "IOR.5"}, "IOR.5"),
-        ({"own": {"mine": ["A"]}}, "is missing, and the watermarks in 'own' relate to it"),
-    ],
-)
-def test_striping_that_cannot_be_is_refused(changed: dict[str, Any], why: str) -> None:
-    block = {"pattern": ["IOR.4"], "default": "IOR.4", "database": {}, **changed}
-    with pytest.raises(ValueError, match=why):
-        recipes.load("blast").States.model_validate(block)
-
-
-@pytest.mark.parametrize("eviction_file", [0.5, 50, "memory", None])
-def test_a_file_to_evict_with_is_a_share_or_as_large_as_memory(eviction_file: Any) -> None:
-    block = {"pattern": ["IOR.4"], "default": "IOR.4", "eviction_file": eviction_file}
-    assert recipes.load("striping").States.model_validate(block).eviction_file == eviction_file

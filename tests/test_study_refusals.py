@@ -1,13 +1,9 @@
 """What is no study is refused: file, key path, value, what is allowed, the nearest."""
 
-import copy
 import datetime
-from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from studies import CONFIG, blocks, generations, names
+from studies import CONFIG, blocks, generations
 
 from fsage import workloads
 from fsage.model import structure
@@ -18,6 +14,7 @@ TOP = (
     "name, title, question, target, targets, states, mkfs, cells, additional_cells, sentinels, reference_reads, "
     "traces, only, exclude, tuning, order_seed, state_order, warm_up, headline, count, compare"
 )
+RECIPES = "aged, allocator, blast, defrag, f2fs, iocontrol, kernels, paf, prealloc, replica, striping"
 STATES = (
     "recipe, capacity, fragmentation, file_size, seed, reuse, filler, request_size, files_at_once, notation, structures"
 )
@@ -30,58 +27,18 @@ STATES = (
         ("name", "Series 1", "name: 'Series 1' is not a name of at most 32 of a-z, 0-9 and '_', a letter first"),
         ("name", "other", "name: 'other' is not what the file is called; allowed: small"),
         ("title", None, "title: null is not text (quote what looks like a number)"),
-        ("order_seed", "x", "order_seed: 'x' is not a whole number: write it in digits, such as 60"),
-        (
-            "tuning",
-            {"max_dirty_mb": [1]},
-            "tuning.max_dirty_mb: is [1]: a whole number, or words of letters, digits, '_' and '-', is wanted",
-        ),
-        ("states", 5, "states: 5 is not a block of keys"),
-        (
-            "states.recipe",
-            "pfa",
-            "states.recipe: 'pfa' is not allowed; did you mean 'paf'? "
-            "allowed: aged, allocator, blast, defrag, f2fs, iocontrol, kernels, paf, prealloc, replica, striping",
-        ),
+        ("states.recipe", "PAF", f"states.recipe: 'PAF' is not allowed; did you mean 'paf'? allowed: {RECIPES}"),
         ("states.capacty", 5, f"states.capacty: unknown key; did you mean 'capacity'? allowed: {STATES}"),
         ("states.capacity", [10, 10], "states.capacity[1]: 10 is there twice"),
-        (
-            "states.capacity",
-            [],
-            "states.capacity: an empty list; allowed: one value or a list of at least one",
-        ),
+        ("states.capacity", [], "states.capacity: an empty list; allowed: one value or a list of at least one"),
         ("states.capacity", ["ten"], "states.capacity[0]: 'ten' is not a whole number: write it in digits, such as 60"),
         ("states.capacity", ["60%"], "states.capacity[0]: '60%' is not a whole number: write 60"),
         ("states.capacity", 0.6, "states.capacity: 0.6 is not a whole number: write 60, if percent are meant"),
-        ("states.capacity", "sixty", "states.capacity: 'sixty' is not a whole number: write it in digits, such as 60"),
         ("states.capacity", True, "states.capacity: true is not a whole number"),
         ("states.capacity", 100, "states.capacity: 100 is too large; allowed: at most 99"),
         ("states.capacity", 0, "states.capacity: 0 is too small; allowed: at least 1"),
         ("states.file_size", 264, "states.file_size: 264 is not a size; write it with its unit, such as 64M"),
-        (
-            "states.file_size",
-            "264MB",
-            "states.file_size: '264MB' may be a power of ten; sizes are powers of two: write 264M or 264MiB",
-        ),
-        (
-            "states.reuse",
-            "nestd",
-            "states.reuse: 'nestd' is not allowed; did you mean 'nested'? allowed: nested, fresh",
-        ),
-        ("states.seed", 1.5, "states.seed: 1.5 is not a whole number"),
         ("states.seed", datetime.date(2026, 11, 25), "states.seed: the date 2026-11-25 is not a whole number"),
-        (
-            "states.recipe",
-            "PAF",
-            "states.recipe: 'PAF' is not allowed; did you mean 'paf'? "
-            "allowed: aged, allocator, blast, defrag, f2fs, iocontrol, kernels, paf, prealloc, replica, striping",
-        ),
-        (
-            "cells.workload",
-            "sequentail",
-            "cells.workload: 'sequentail' is not allowed; did you mean 'sequential'? "
-            f"allowed: {', '.join(workloads.names())}",
-        ),
         (
             "cells.tool",
             ["fio", "iro"],
@@ -89,36 +46,19 @@ STATES = (
         ),
         ("cells.direct", "maybe", "cells.direct: 'maybe' is not true or false"),
         ("cells.phases", "write", "cells.phases: 'write' is not a list, such as [a, b]"),
-        (
-            "cells.phases",
-            ["wriet"],
-            "cells.phases[0]: 'wriet' is not allowed; did you mean 'write'? allowed: write, read",
-        ),
         ("cells.iterations", 0, "cells.iterations: 0 is not a whole number from 1 to 10000"),
         ("cells.places", "each", "cells.places: 'each' is neither a whole number from 1 to 99 nor one_each"),
         ("cells.places", 3, "cells.iterations: 2 do not reach 3 places: each iteration lies at one of them"),
-        ("cells.iterations", True, "cells.iterations: true is not a whole number from 1 to 10000"),
         (
             "cells.transfer_size",
             ["3M", "8M", "64M"],
             "cells.transfer_size: 3M does not divide 64M, the largest; a cell moves multiples of that one",
         ),
-        (
-            "sentinels",
-            {"every": 2},
-            "sentinels.transfer_size: sentinels are all alike: give one level (8M, 64M)",
-        ),
+        ("sentinels", {"every": 2}, "sentinels.transfer_size: sentinels are all alike: give one level (8M, 64M)"),
         (
             "sentinels",
             {"every": 2, "transfer_size": "65M"},
             "sentinels.transfer_size: 8M, 64M do not divide 65M, the largest; a cell moves multiples of that one",
-        ),
-        ("traces", 5, "traces: 5 is not a block of keys"),
-        ("sentinels", True, "sentinels: true is not a block of keys"),
-        (
-            "only",
-            [{"capacity": 85}],
-            "only[0].capacity: 85 is no level of this study; the nearest is 80; allowed: 10, 80",
         ),
         (
             "exclude",
@@ -137,11 +77,6 @@ STATES = (
         ("exclude", [{"iteration": [1, 2]}], "only: together with 'exclude' this leaves no cell to measure"),
         (
             "headline",
-            [{"label": "x", "state": 80.3, "against": "10.00"}],
-            "headline[0].state: 80.3 is not text (quote what looks like a number)",
-        ),
-        (
-            "headline",
             [{"label": "x", "state": "80.3", "against": "10.00"}],
             "headline[0].state: '80.3' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M",
         ),
@@ -149,14 +84,6 @@ STATES = (
             "compare",
             {"study": "smal"},
             "compare.study: there is no study 'smal' in here; did you mean 'small'? there are: small",
-        ),
-        ("compare", {"study": "a/b"}, "compare.study: 'a/b' is not the name of a study"),
-        ("compare", {"capacity": 10}, "compare.study: null is not the name of a study"),
-        (
-            "compare",
-            {"study": "small", "file_sze": "1M"},
-            "compare.file_sze: unknown key; did you mean 'file_size'? "
-            "allowed: study, capacity, fragmentation, file_size, filler, request_size, files_at_once",
         ),
     ],
 )
@@ -173,10 +100,8 @@ def test_refuses(refused, path, value, message):
 def test_every_problem_is_listed(refused):
     study = blocks(titel="t", sentinels={"every": 0})
     study["states"] |= {"capacity": [10, 100], "reuse": "fesh"}
-    study["cells"]["transfer_size"] = ["8M", "64"]
-    study["cells"]["colour"] = 1
+    study["cells"] |= {"transfer_size": ["8M", "8X"], "colour": 1}
     del study["question"]
-    study["cells"]["transfer_size"] = ["8M", "8X"]
     assert [line.split(":")[1].strip() for line in refused(study).splitlines()] == [
         "question",
         "states.capacity[1]",
@@ -196,11 +121,7 @@ def test_capacities_that_cannot_be_reached_are_shown_with_a_caret(refused):
     )
 
 
-def test_axes_and_notation_exclude_each_other(refused):
-    both = generations("PAF:70.30@264M", capacity=10)
-    assert refused(blocks(states=both)) == (
-        "small.yaml: states.capacity: goes without 'notation', which names whole structures"
-    )
+def test_a_structure_is_named_once_and_each_axis_is_there(refused):
     assert refused(blocks(states={"recipe": "paf", "capacity": 10})) == (
         "small.yaml: states.fragmentation: is missing\nsmall.yaml: states.file_size: is missing"
     )
@@ -222,7 +143,6 @@ def test_a_state_that_may_be_two_is_refused(refused):
     [
         ("", "small.yaml: it is empty; a study has the keys name, title, question, states, cells at least, as config/"),
         ("name: a\nstates:\n\trecipe: paf", "small.yaml: line 3, column 1: a tab, where YAML takes blanks: indent"),
-        ("a: [1", "small.yaml: line 1, column 4: a bracket is not closed: 'a: [1'"),
         ("name: a\nname: b\n", "small.yaml: line 2, column 1: the key 'name' is there twice"),
         ("? [a]\n: 1", "small.yaml: line 1, column 3: found unhashable key"),
         ("title: a: b", "small.yaml: line 1, column 9: a colon in a value: quote it, such as title: 'a: b'"),
@@ -230,22 +150,18 @@ def test_a_state_that_may_be_two_is_refused(refused):
             "a:\n  b: [1]\n    c: 2",
             "small.yaml: line 3, column 5: deeper than line 2, which has a value already: give both the same",
         ),
-        ("a: x\nb:\n  c: d\n    e: 1", "small.yaml: line 4, column 6: deeper than line 3, which has a value already"),
         ('a: "x\nb:\n  c: "d"', "small.yaml: line 3, column 7: the quote that begins in line 1 is not closed there"),
         ("a: 'it's'", "small.yaml: line 1, column 8: the quote ends before the value does"),
         ("a: 1\n---\nb: 2", "small.yaml: line 2, column 1: a second document begins, and a file has one"),
-        ("a:\nb: paf\n  c: 10", "small.yaml: line 3, column 4: deeper than line 2, which has a value already"),
         (
             "a:\n    b: paf\n  c: 10",
             "small.yaml: line 3, column 3: less deep than line 2, and as deep as no line that it belongs",
         ),
-        ("  a: x\nb: y", "small.yaml: line 2, column 1: less deep than line 1"),
         (
             "a:x\nb: y",
             "small.yaml: line 2, column 2: line 1 has no value: write it as KEY: VALUE, with a blank after the colon",
         ),
         ('a: "x\nb: 1', "small.yaml: line 1, column 4: the quote that begins here is not closed"),
-        ("states: [", "small.yaml: a bracket is not closed: 'states: ['"),
         ("a: [1, 2\nb: 3", "small.yaml: line 1, column 4: a bracket is not closed: 'a: [1, 2'"),
         ("a: %60", "small.yaml: line 1, column 4: no value begins with '%': put it in quotes"),
         ("a: 2026-99-99", "small.yaml: not YAML: month must be in 1..12"),
@@ -283,9 +199,6 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
 @pytest.mark.parametrize(
     ("name", "words", "instead", "message"),
     [
-        ("iocontrol_hot", "  hot_size: 1M\n", "", "states.hot_size: is wanted for stage hot, e.g. 1M"),
-        ("iocontrol_hot", "hot_percent: 25", "hot_percent: 30", "states.hot_size: 1M is not 30% of whole blocks"),
-        ("iocontrol", "piece_size: 4K", "piece_size: 5K", "states.piece_size: 5K is no multiple of 4K, a block"),
         ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
@@ -299,71 +212,32 @@ def test_a_study_whose_states_do_not_hold_together_is_refused(refused, name, wor
     assert message in refused(text.replace(words, instead, 1))
 
 
-def test_what_reads_what_the_state_has_not_is_refused():
-    params = {"pattern": "P4", "scheduler": "bfq", "iteration": 1}
-    readers = structure.read({"kind": "contended_files", "generation": 1, "percent": 6, "piece_bytes": 4096})
-    claimed = {"kind": "loop", "stores": [{"mount": "/mnt"}]}
-    with pytest.raises(ValueError, match="an SQLite query needs a state with a database: `sqlite: true`"):
-        workloads.load("sqlite").commands(workloads.load("sqlite").Params.model_validate(params), claimed, [readers])
-    with pytest.raises(ValueError, match="reads: hot needs a state with hot ranges: `hot_percent`"):
-        workloads.load("weights").commands(
-            workloads.load("weights").Params.model_validate({**params, "reads": "hot"}), claimed, [readers]
-        )
-    hot = replace(readers, hot_bytes=12288, every_bytes=49152)
-    with pytest.raises(ValueError, match="131072 bytes do not divide a hot range of 12288"):
-        workloads.load("weights").commands(
-            workloads.load("weights").Params.model_validate({**params, "reads": "hot"}), claimed, [hot]
-        )
+@pytest.mark.parametrize(
+    ("workload", "change", "of_state", "why"),
+    [
+        ("sqlite", {}, {}, "an SQLite query needs a state with a database: `sqlite: true`"),
+        ("weights", {"reads": "hot"}, {}, "reads: hot needs a state with hot ranges: `hot_percent`"),
+        (
+            "weights",
+            {"reads": "hot"},
+            {"hot_bytes": 12288, "every_bytes": 49152},
+            "131072 bytes do not divide a hot range of 12288",
+        ),
+    ],
+)
+def test_what_reads_what_the_state_has_not_is_refused(workload, change, of_state, why):
+    step = {"kind": "contended_files", "generation": 1, "percent": 6, "piece_bytes": 4096, **of_state}
+    module = workloads.load(workload)
+    params = module.Params.model_validate({"pattern": "P4", "scheduler": "bfq", "iteration": 1, **change})
+    with pytest.raises(ValueError, match=why):
+        module.commands(params, {"kind": "loop", "stores": [{"mount": "/mnt"}]}, [structure.read(step)])
 
 
 def test_a_study_that_is_not_there_names_those_that_are():
-    with pytest.raises(StudyError) as caught:
-        load_study(CONFIG / "serie1.yaml")
     every = ", ".join(sorted(path.stem for path in CONFIG.glob("*.yaml")))
-    assert str(caught.value) == (f"there is no study 'serie1' in {CONFIG}; did you mean 'series1'? there are: {every}")
+    with pytest.raises(
+        StudyError, match=f"there is no study 'serie1' in .*; did you mean 'series1'. there are: {every}$"
+    ):
+        load_study(CONFIG / "serie1.yaml")
     with pytest.raises(StudyError, match="cannot be read: it is a folder, where a file is expected"):
         load_study(CONFIG)
-
-
-anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(["8M", "paf", "read"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def places(block, path=()):
-    """Every place of a nested block, by its path."""
-    entries = block.items() if isinstance(block, dict) else enumerate(block) if isinstance(block, list) else ()
-    for key, value in entries:
-        yield (*path, key)
-        yield from places(value, (*path, key))
-
-
-FULL = blocks(
-    sentinels={"every": 2, "transfer_size": "64M"},
-    only=[{"capacity": 80, "transfer_size": ["8M"]}],
-    exclude=[{"iteration": 2}],
-    headline=[{"label": "x", "state": "80.30", "against": "80.00"}],
-    compare={"study": "small", "file_size": "33M"},
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.sampled_from(list(places(FULL))), anything)
-def test_anything_anywhere_is_a_study_or_a_study_error(load, place, value):
-    study = copy.deepcopy(FULL)
-    *above, key = place
-    inner = study
-    for step in above:
-        inner = inner[step]
-    inner[key] = value
-    try:
-        assert names(load(study))
-    except StudyError as error:
-        assert all(line.startswith((" ", "/")) for line in str(error).splitlines())

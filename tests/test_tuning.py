@@ -14,7 +14,6 @@ from local_targets import claimed
 
 from fsage.base import Refusal
 from fsage.host.device import loops
-from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, tune
 from fsage.model import tuning
 from fsage.model.tuning import OF_QUEUE
@@ -34,9 +33,11 @@ def load_with(place: Path, **wanted: Any) -> dict[str, Any]:
     return load_study(path).tuning
 
 
-def test_a_study_names_known_tunables_only(tmp_path: Path) -> None:
+def test_a_study_names_known_tunables_only(tmp_path):
     wanted = {"read_ahead_kb": 128, "scheduler": "mq-deadline", "max_rpcs_in_flight": 256}
     assert load_with(tmp_path, **wanted) == wanted
+    for names in tuning.KNOWN.values():  # as the agent knows them
+        assert set(load_with(tmp_path, **dict.fromkeys(names, 1))) == set(names)
     with pytest.raises(StudyError, match=r"tuning\.read_ahead_bk: .* did you mean 'read_ahead_kb'\? .*nr_requests"):
         load_with(tmp_path, read_ahead_bk=128)
     for name in PATHS:
@@ -48,7 +49,7 @@ def test_a_study_names_known_tunables_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/sys/block/loop0").exists(), reason="this kernel has no loop device to look at")
-def test_all_that_a_block_queue_offers_for_writing_is_known() -> None:
+def test_all_that_a_block_queue_offers_for_writing_is_known():
     writable = set()
     for knob in Path("/sys/block").glob("loop*/queue/*"):
         with contextlib.suppress(FileNotFoundError):  # other tests remove devices
@@ -57,7 +58,7 @@ def test_all_that_a_block_queue_offers_for_writing_is_known() -> None:
     assert writable and writable <= set(OF_QUEUE)
 
 
-def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
+def test_a_knob_lies_inside_its_queue(tmp_path):
     (tmp_path / "queue").mkdir()
     (tmp_path / "elsewhere").write_text("0")
     (tmp_path / "queue/nomerges").symlink_to(tmp_path / "elsewhere")
@@ -67,66 +68,58 @@ def test_a_knob_lies_inside_its_queue(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_the_agent_sets_no_other_file_and_what_it_set_goes_with_the_device(local_target: dict, tmp_path: Path) -> None:
-    claimed(local_target)
+def test_the_agent_sets_no_other_file_and_the_next_study_has_no_tunables_of_the_last_one(
+    local_target, tmp_path, monkeypatch
+):
+    """Each is noted before it is set; what is not as a study says is told; all goes with the device."""
+    target = claimed(local_target)
     victim = tmp_path / "victim"
     victim.write_text("keep\n")
-    (queues,) = open_target(local_target).queues()
+    (queues,) = target.queues()
+    knob = queues / "nomerges"
+    before = knob.read_text()
+    note = Path(local_target["home"]) / local_target["name"] / "tunables.json"
+
+    def set_to(tuning: dict[str, Any], check: bool = False) -> dict[str, Any]:
+        return tune.tune(local_target, {"tuning": tuning}, check)
+
     for name in (*PATHS, os.path.relpath(victim, queues.resolve())):
         with pytest.raises(Refusal, match=r"is no tunable that is known;.*; nothing was touched"):
-            tune.tune(local_target, {"tuning": {name: "overwritten"}}, False)
+            set_to({name: "overwritten"})
     for value in VALUES:
         with pytest.raises(Refusal, match=r"tuning\.nomerges is .*; nothing was touched"):
-            tune.tune(local_target, {"tuning": {"nomerges": value}}, False)
-    assert victim.read_text() == "keep\n"
+            set_to({"nomerges": value})
+    assert victim.read_text() == "keep\n" and not note.exists()
 
-    home = Path(local_target["home"]) / local_target["name"]
-    assert not (home / "tunables.json").exists()
-    before = (queues / "nomerges").read_text()
-    tune.tune(local_target, {"tuning": {"nomerges": 2, "max_rpcs_in_flight": 8}}, False)
-    assert (queues / "nomerges").read_text() == "2\n"
-    assert json.loads((home / "tunables.json").read_text()) == {
+    set_knob = loops.set_knob
+    seen = []
+
+    def looking(knob: Path, value: object) -> None:
+        seen.append(json.loads(note.read_text())["nomerges"]["before"])
+        set_knob(knob, value)
+
+    monkeypatch.setattr(loops, "set_knob", looking)
+    set_to({"nomerges": 2, "max_rpcs_in_flight": 8})
+    assert knob.read_text() == "2\n" and seen == [[before.strip()]]
+    assert json.loads(note.read_text()) == {
         "max_rpcs_in_flight": {"asked": 8, "unsupported": "no block queue of the target has it"},
         "nomerges": {"asked": 2, "before": [before.strip()], "now": ["2"]},
     }
-    said = [f"{queues / 'nomerges'}: 2 -> {before.strip()}"]
-    assert tune.restore(local_target, {}, True)["proof"] == said and (queues / "nomerges").read_text() == "2\n"
-    assert tune.restore(local_target, {}, False)["proof"] == said and (queues / "nomerges").read_text() == before
-    assert not (home / "tunables.json").exists() and not tune.restore(local_target, {}, False)["changed"]
-    tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
-    claim.release(local_target, {}, False)
-    if (queues / "nomerges").exists():  # made again, as new
-        assert (queues / "nomerges").read_text() == before != "2\n"
-
-
-def test_the_same_list_holds_for_both(tmp_path: Path) -> None:
-    for names in tuning.KNOWN.values():
-        assert set(load_with(tmp_path, **dict.fromkeys(names, 1))) == set(names)
-
-
-@pytest.mark.root
-def test_the_next_study_has_no_tunables_of_the_last_one(local_target: dict) -> None:
-    """Each is noted before it is set; what is not as a study says is told."""
-    claimed(local_target)
-    target = open_target(local_target)
-    (queues,) = target.queues()
-    before = (queues / "nomerges").read_text()
-    home = Path(local_target["home"]) / local_target["name"]
-    set_knob, seen = loops.set_knob, []
-
-    def looking(knob: Path, value: object) -> None:
-        seen.append(json.loads((home / "tunables.json").read_text())["nomerges"]["before"])
-        set_knob(knob, value)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loops, "set_knob", looking)
-        tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
-    assert seen == [[before.strip()]]
     assert target.astray({"nomerges": 2}) == []
     assert "queue is 2, and the study does not name it" in target.astray({})[0]
     assert "queue is 2, and the study names 1" in target.astray({"nomerges": 1})[0]
-    assert tune.tune(local_target, {"tuning": {}}, False)["proof"] == [f"{queues / 'nomerges'}: 2 -> {before.strip()}"]
-    assert (queues / "nomerges").read_text() == before and not (home / "tunables.json").exists()
-    tune.tune(local_target, {"tuning": {"nomerges": 2}}, False)
-    assert tune.untune(local_target, {}, False)["changed"] and not tune.untune(local_target, {}, False)["changed"]
-    assert (queues / "nomerges").read_text() == before and not (home / "tunables.json").exists()
+    said = [f"{knob}: 2 -> {before.strip()}"]
+    assert tune.restore(local_target, {}, True)["proof"] == said and knob.read_text() == "2\n"
+    for put_back in (
+        lambda: tune.restore(local_target, {}, False),
+        lambda: tune.untune(local_target, {}, False),
+        lambda: set_to({}),
+    ):
+        set_to({"nomerges": 2})
+        assert put_back()["proof"] == said
+        assert knob.read_text() == before and not note.exists()
+        assert not put_back()["changed"]
+    set_to({"nomerges": 2})
+    claim.release(local_target, {}, False)
+    if knob.exists():  # made again, as new
+        assert knob.read_text() == before != "2\n"

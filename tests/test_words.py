@@ -17,7 +17,7 @@ def command():
 '''
 
 
-def test_messages_and_help_are_read_and_nothing_else() -> None:
+def test_messages_and_help_are_read_and_nothing_else():
     found = [(sentence.line, sentence.text.replace(lint.CODE, "X")) for sentence in lint.messages(MODULE)]
     assert sorted(found) == [
         (2, "A docstring of a module."),
@@ -33,7 +33,7 @@ def test_messages_and_help_are_read_and_nothing_else() -> None:
     ]
 
 
-def test_a_page_that_reads_like_a_telegram_is_refused() -> None:
+def test_a_page_that_reads_like_a_telegram_is_refused():
     """Short sentences in a row, and a page that is short on average; a list of them, or one with code, is neither."""
 
     def faults(page: str) -> list[str]:
