@@ -78,7 +78,9 @@ def taken(iterations=5, seed=1, **more):
 
 
 def test_a_group_holds_its_iterations_and_is_compared_with_the_clean_state():
-    table = summarise(table_of(taken()))
+    frame = table_of(taken())
+    table = summarise(frame)
+    assert basis(frame).startswith("Intervals are over rewrites of the same blocks in 10.00, 40.00 and")
     assert list(table["n"]) == [5, 5, 5] and list(table["condition"]) == ["", "", ""] and table["main"].all()
     full = table[table["state"] == "80.00@264M"].iloc[0]
     assert full["mean"] == pytest.approx(np.mean(full["samples"]))
@@ -195,19 +197,13 @@ def test_layouts_against_a_state_of_one_layout_are_over_its_median():
     assert factor(Units("layout", {1: 80.0, 2: 84.0}), reference).interval is None
 
 
-def test_with_one_structure_the_report_says_what_the_interval_is_not():
-    for rows in (taken(), in_structures(1)):
-        assert (summarise(table_of(rows))["layouts"] == 1).all()
-        assert basis(table_of(rows)).startswith("Intervals are over rewrites of the same blocks in 10.00, 40.00 and")
-
-
 def test_a_sample_far_off_is_flagged_and_stays():
     rows = taken()
-    for i, rate in enumerate([300.0, 301.0, 299.0, 300.5, 150.0]):
-        rows[i]["write_bw_mib_s"] = rate
+    rows[4]["write_bw_mib_s"] = 150.0
     row = summarise(table_of(rows)).iloc[0]
-    assert len(row["flags"]) == 1 and row["flags"][0].startswith("transfer_size-64M_i5: 50.0% below the median")
-    assert row["n"] == 5 and 150.0 in row["samples"]
+    assert 150.0 in row["samples"]
+    (flag,) = row["flags"]
+    assert re.match(r"transfer_size-64M_i5: (49|50|51)\.\d% below the median", flag)
 
 
 # the headline
@@ -240,12 +236,10 @@ def test_a_finding_is_a_template_and_the_margin_is_asked_before_chance(low, high
     assert (finding.effect > 0) == finding.sure == (kind == "sure")
 
 
-@pytest.mark.parametrize(("iterations", "family"), [(3, 2), (5, 8)])
-def test_what_so_few_samples_cannot_tell_says_so(iterations, family):
-    others = [Headline(label="not measured", state=f"{number}.00", against="10.00") for number in range(family - 1)]
-    found = comparisons(table_of(taken(iterations)), SimpleNamespace(headline=[PAIRS[0], *others]))[0].finding
-    few = f"{iterations} against {iterations} samples"
-    assert not found.sure and few in found.brief() and "too few" in found.brief()
+def test_what_so_few_samples_cannot_tell_in_so_large_a_family_says_so():
+    others = [Headline(label="not measured", state=f"{number}.00", against="10.00") for number in range(7)]
+    found = comparisons(table_of(taken()), SimpleNamespace(headline=[PAIRS[0], *others]))[0].finding
+    assert not found.sure and "5 against 5 samples are too few" in found.brief()
 
 
 def test_a_pair_that_is_asked_both_ways_is_one_test():
