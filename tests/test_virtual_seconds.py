@@ -126,7 +126,7 @@ def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None
         computed = models.computed(spec["device_model"])
         assert device.Computed(computed).charges_s(moved) == pytest.approx(1 / 0.75 + 0.15)
         assert device.Computed(computed).jump_bytes == 0
-        assert "not timed, for a modelled device (" in computed["label"]
+        assert re.search(r"not timed, for .*191 MiB/s, outer to inner tracks 2:1", computed["label"])
         with pytest.raises(Refusal, match=r"has noise or drift: where kind is uml|has no key 'noise_cov'"):
             complete({"kind": "uml", "device_model": {"kind": kind, "noise_cov": 0.02}})
     assert device.Computed({"kind": "computed"}).jump_bytes == device.RANDOM_FROM_BYTES, "as in older claims"
