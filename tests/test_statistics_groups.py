@@ -197,15 +197,6 @@ def test_layouts_against_a_state_of_one_layout_are_over_its_median():
     assert factor(Units("layout", {1: 80.0, 2: 84.0}), reference).interval is None
 
 
-def test_a_sample_far_off_is_flagged_and_stays():
-    rows = taken()
-    rows[4]["write_bw_mib_s"] = 150.0
-    row = summarise(table_of(rows)).iloc[0]
-    assert 150.0 in row["samples"]
-    (flag,) = row["flags"]
-    assert re.match(r"transfer_size-64M_i5: (49|50|51)\.\d% below the median", flag)
-
-
 # the headline
 
 
