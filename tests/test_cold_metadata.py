@@ -6,7 +6,6 @@ device the phase reads, which no load of the machine changes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -142,26 +141,6 @@ def test_an_ext4_whose_device_another_has_open_is_cold_all_the_same(phases: Meas
     with open(phases.target.devices[0], "rb"):
         read = {way.__name__: run(phases, way, looking_up(phases.target)) for way in (cold, ours)}
     assert read["ours"]["stat"]["sectors"] > 0.8 * read["cold"]["stat"]["sectors"]
-
-
-@pytest.mark.root
-def test_nothing_is_touched_after_the_last_drop(phases: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all that the kernel is asked between the drop and the command, no look-up brings a name in."""
-    seen: list[int | None] = []
-
-    class Asked(Measured):
-        def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
-            names = caches.known(files) if (files := [Path(p) for p in phase.get("of", ())]) else []
-            seen.append(None if names is None else len(names))
-            return super().call(phase, inherited)
-
-    asked = phases_of(phases.target, phases.hosts, Asked)
-    commands = looking_up(phases.target)
-    place = os.path.realpath(f"{phases.target.mounts[0]}/measured/many")
-    for phase in commands[1:]:
-        phase["of"] = [f"{place}/{number}" for number in range(FILES)]
-    run(asked, ours, commands)
-    assert seen == [0, 0, 0]
 
 
 def test_names_are_asked_for_without_bringing_them_in(tmp_path: Path) -> None:
