@@ -60,18 +60,6 @@ def test_coverage_of_the_ratio_interval(row, m, n, draw):
     assert holds(hits, trials, level)
 
 
-def test_coverage_over_layouts_and_not_over_iterations_taken_for_layouts(row):
-    """Samples whose layouts differ by 3% and whose iterations in one scatter by 1%."""
-    trials, rng = 2000, np.random.default_rng(5)
-    samples = np.exp(rng.normal(0, 0.03, (trials, 5, 1)) + rng.normal(0, 0.01, (trials, 5, 5)))
-    medians = np.median(samples, axis=2)
-    for what, values, right in (("median", medians, True), ("all", samples.reshape(trials, 25), False)):
-        intervals = list(map(median_interval, values))
-        hits, level = covered(intervals, 1.0), intervals[0].level
-        row("interval over layouts", f"5 layouts, {what} of 5 iterations", f"{level:.2%}", hits, trials)
-        assert holds(hits, trials, level) == right
-
-
 # comparisons
 
 
