@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,21 +38,23 @@ STATES = [
     (0.2, 0.38, 0.23, 60),
 ]
 
+PASS = (0.0, 0.5, 0.03, 1)
+"""A read past the file system."""
 
-def taken(seed: int, states: list[tuple[float, float, float, int]] = STATES, passes: bool = True) -> Reads:
+
+def taken(seed: int, states: Any = STATES, passes: bool = True, noise_cov: float = COSTS.noise_cov) -> Reads:
     """A study on such a disk: of each state 6 cells in 2 minutes, before and after it a read past the file system."""
     rng = np.random.default_rng(seed)
     rows = []
-    for number, (fullness, position, sd, extents) in enumerate(states):
-        began = 2 / 60 * number
-        plan = [(fullness, position, sd, extents, began + (2 + 4 * cell) / 60 / 15) for cell in range(6)]
+    for number, state in enumerate(states):
+        began = number / 30
+        rows += [(*state, began + (1 + 2 * cell) / 450) for cell in range(6)]
         if passes:
-            plan += [(0.0, 0.5, 0.03, 1, began), (0.0, 0.5, 0.03, 1, began + 1.9 / 60)]
-        rows += plan
+            rows += [(*PASS, began), (*PASS, began + 1.9 / 60)]
     fullness, position, sd, extents, hours = np.array(rows).T
     places = position[:, None] + sd[:, None] * np.sqrt(12) * (np.linspace(0.5, 99.5, 100) / 100 - 0.5)
     transfer = np.mean(1 / (COSTS.bytes_per_s * (1 - 0.5 * places)), axis=1)
-    noise = np.exp(np.sqrt(np.log1p(COSTS.noise_cov**2)) * rng.standard_normal(len(rows)))
+    noise = np.exp(np.sqrt(np.log1p(noise_cov**2)) * rng.standard_normal(len(rows)))
     elapsed = 1 + COSTS.drift_percent_per_hour / 100 * hours
     return Reads(
         (transfer + COSTS.seek_s * extents / BYTES) * noise / elapsed,
@@ -76,27 +79,17 @@ def test_what_is_planted_lies_in_its_interval_as_often_as_is_claimed(row) -> Non
         assert holds(hits, SEEDS, 0.95), (name, hits)
 
 
-def exact(**changed: np.ndarray) -> Reads:
-    """The same reads as `taken` has, without noise, by the model itself."""
-    reads = replace(taken(1), **changed)
-    at = 1 - 0.5 * reads.position
-    spread = 0.5 * reads.position_sd / at
-    series = 1 + spread**2 + reads.position_skewness * spread**3 + reads.position_kurtosis * spread**4
-    transfer = series / at / COSTS.bytes_per_s
-    elapsed = 1 + COSTS.drift_percent_per_hour / 100 * reads.hours
-    return replace(reads, s_per_byte=(transfer + COSTS.seek_s * reads.seeks_per_byte) * 1.2**reads.fullness / elapsed)
-
-
 def test_reads_without_noise_give_back_every_cost() -> None:
-    found = recover(exact())
+    reads = taken(1, noise_cov=0)
+    found = recover(replace(reads, s_per_byte=reads.s_per_byte * 1.2**reads.fullness))
     for name, value in {**PLANTED, "fullness": 1.2, "noise_cov": 0.0}.items():
-        assert found[name].value == pytest.approx(value, rel=1e-6, abs=1e-6), name
+        assert found[name].value == pytest.approx(value, rel=5e-4, abs=1e-5), name
         assert found[name].low <= found[name].value <= found[name].high
 
 
 def test_bytes_that_lie_unevenly_do_not_pass_for_seeks() -> None:
     """A third of each file in pieces lies far behind the rest: mean and spread of its places tell too little."""
-    reads = exact()
+    reads = taken(1)
     apart = np.where(reads.seeks_per_byte * BYTES > 4, 0.2, 0.0)
     near = reads.position - apart
     far = reads.position + 2 * apart
@@ -109,74 +102,58 @@ def test_bytes_that_lie_unevenly_do_not_pass_for_seeks() -> None:
         **dict(zip(MOMENTS, lies, strict=True)),
     )
     assert recover(reads)["seek_s"].value == pytest.approx(COSTS.seek_s, rel=0.01)
-    none = np.zeros_like(near)
-    of_two = recover(replace(reads, position_skewness=none, position_kurtosis=none))
-    assert abs(of_two["seek_s"].value / COSTS.seek_s - 1) > 0.02
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95])
-def test_noise_is_what_the_model_leaves_and_its_interval_is_by_chi_squared(level) -> None:
+def test_intervals_are_as_wide_as_their_level_asks_and_noise_is_what_the_model_leaves() -> None:
+    """Costs by Student's t, the noise by chi squared."""
     reads = taken(3)
-    found = recover(reads, level)["noise_cov"]
+    half, most = recover(reads, 0.5), recover(reads, 0.95)
     free = len(reads.hours) - 5
-    squares = np.log1p(np.array([found.value, found.low, found.high]) ** 2)
-    assert squares[0] * free / squares[1:] == pytest.approx(stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], free))
-    assert found.value == pytest.approx(COSTS.noise_cov, rel=0.3)
+    narrow, wide = half["seek_s"], most["seek_s"]
+    assert wide.value == pytest.approx((wide.low + wide.high) / 2)
+    widths = (wide.high - wide.low) / (narrow.high - narrow.low)
+    assert widths == pytest.approx(stats.t.ppf(0.975, free) / stats.t.ppf(0.75, free))
+    noise = most["noise_cov"]
+    squares = np.log1p(np.array([noise.value, noise.low, noise.high]) ** 2)
+    assert squares[0] * free / squares[1:] == pytest.approx(stats.chi2.ppf([0.975, 0.025], free))
+    assert noise.value == pytest.approx(COSTS.noise_cov, rel=0.3)
 
 
-def test_an_interval_is_as_wide_as_its_level_asks() -> None:
-    half, most = (recover(taken(3), level)["seek_s"] for level in (0.5, 0.95))
-    free = len(taken(3).hours) - 5
-    assert most.value == pytest.approx((most.low + most.high) / 2)
-    assert (most.high - most.low) / (half.high - half.low) == pytest.approx(
-        stats.t.ppf(0.975, free) / stats.t.ppf(0.75, free)
-    )
-
-
-def test_five_reads_are_too_few_for_five_costs() -> None:
-    some = exact()
-
-    def few(count: int) -> Reads:
-        return Reads(*(getattr(some, field.name)[::7][:count] for field in fields(Reads)))
-
+def test_costs_that_cannot_be_told_apart_are_named() -> None:
+    reads = taken(1)
+    five = Reads(*(getattr(reads, field.name)[::9][:5] for field in fields(Reads)))
     with pytest.raises(Inseparable, match="5 reads are too few for 5 values"):
-        recover(few(5))
-    assert recover(few(6))["bytes_per_s"].value == pytest.approx(COSTS.bytes_per_s, rel=1e-3)
-
-
-def test_the_two_costs_that_cannot_be_told_apart_are_named() -> None:
-    places = np.full_like(exact().hours, 0.5)
+        recover(five)
+    places = np.full_like(reads.hours, 0.5)
     with pytest.raises(Inseparable, match=r"^rate and position move together in these samples"):
-        recover(exact(position=places, position_sd=0 * places))
+        recover(replace(reads, position=places, position_sd=0 * places))
 
 
 def test_fullness_and_position_that_move_together_are_not_told_apart() -> None:
     """The first trap: a filling file system goes inwards. Reads past it at one place, or holes, part the two."""
     whole = [(share, share, 0.0, extents) for share, extents in ((0.2, 1), (0.5, 9), (0.8, 2))]
     told_apart = 0
-    for seed in range(50):
+    for seed in range(10):
         try:
             found = recover(taken(seed, whole, passes=False))["fullness"]
         except Inseparable as why:
             assert "position and fullness" in str(why)
         else:
             told_apart += found.high / found.low < 1.1
-    assert told_apart <= 5, "nobody can know"
-    assert np.mean([(f := recover(taken(seed))["fullness"]).high / f.low < 1.1 for seed in range(50)]) > 0.9
+    assert told_apart <= 1, "nobody can know"
+    found = recover(taken(1))["fullness"]
+    assert found.high / found.low < 1.1
 
 
 def test_drift_while_states_follow_each_other_is_no_cost_of_theirs() -> None:
     """The second trap: each later state looks slower by what the disk drifted meanwhile."""
+    states = [(0.2, 0.5, 0.03, 1), (0.3, 0.7, 0.03, 20), (0.5, 0.3, 0.1, 1), (0.6, 0.6, 0.03, 20), (0.8, 0.5, 0.03, 1)]
     ratios, apart = [], []
-    alike = [(0.2, 0.5, 0.03, 1), (0.8, 0.5, 0.03, 1)] * 3
-    for seed in range(50):
-        reads = taken(seed, alike)
-        first, last = reads.hours < 4 / 60, reads.hours >= 8 / 60
+    for seed in range(20):
+        reads = taken(seed, states)
+        first, last = reads.fullness == 0.2, reads.fullness == 0.8
         ratios.append(np.median(reads.s_per_byte[last]) / np.median(reads.s_per_byte[first]))
-        try:
-            apart.append(recover(reads)["fullness"].value)
-        except Inseparable:
-            apart.append(1.0)
+        apart.append(recover(reads)["fullness"].value)
     assert np.median(ratios) > 1.02, "the naive comparison sees the drift"
     assert abs(np.median(apart) - 1) < 0.01
 
@@ -190,23 +167,14 @@ def test_an_unfragmented_state_that_is_fragmented_charges_its_seeks() -> None:
         (0.4, 0.40, 0.24, 7),
         (0.2, 0.38, 0.2, 1),
     ]
-    inside = sum(
-        found.low <= COSTS.seek_s <= found.high
-        for seed in range(100)
-        for found in [recover(taken(seed, states))["seek_s"]]
-    )
-    assert holds(inside, 100, 0.95)
+    found = [recover(taken(seed, states))["seek_s"] for seed in range(50)]
+    inside = sum(each.low <= COSTS.seek_s <= each.high for each in found)
+    assert holds(inside, 50, 0.95)
 
 
-@pytest.mark.parametrize(
-    ("costs", "is_planted"),
-    [
-        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 2}, True),  # of virtual seconds: no drift, no noise
-        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 1}, False),
-        ({"bytes_per_s": 2e8, "seek_s": 0.01, "outer_to_inner": 1, "noise_cov": 0.02}, True),
-        ({"bytes_per_s": 2e8, "outer_to_inner": 2}, False),
-    ],
-)
-def test_what_a_disk_charges_besides_rate_and_seeks_is_planted(costs: dict[str, float], is_planted: bool) -> None:
-    frame = pd.DataFrame([{f"device.{name}": value for name, value in costs.items()}, {}])
-    assert planted(frame) == (costs if is_planted else None)
+def test_what_a_disk_charges_besides_rate_and_seeks_is_planted() -> None:
+    """Virtual seconds have neither drift nor noise."""
+    seeks = {"bytes_per_s": 2e8, "seek_s": 0.01}
+    for costs, is_planted in ((seeks, False), ({**seeks, "outer_to_inner": 2}, True), ({"outer_to_inner": 2}, False)):
+        frame = pd.DataFrame([{f"device.{name}": value for name, value in costs.items()}, {}])
+        assert planted(frame) == (costs if is_planted else None)

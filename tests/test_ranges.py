@@ -14,7 +14,7 @@ import pytest
 from small_filesystems import MIB, fragmented, small
 
 from fsage.base import Refusal
-from fsage.host.system import mounting
+from fsage.host.system import mounting, space
 from fsage.layouts import fiemap, fragmentation
 from fsage.studies.defrag.host import checksum, defragmentation
 
@@ -110,10 +110,10 @@ def test_killed_at_any_moment_the_file_holds_what_it_held(tmp_path):
         (path,) = fragmented({made.point / "file": 4096}, PIECE)
         content, size = checksum(path), path.stat().st_size
         before = fragmentation.of_file(fiemap.extents(path)).extents
-        free = free_bytes(made.point)
+        free = space.free_bytes(made.point)
+        arguments = (path, "ext4", defragmentation.hot(size, MIB // 4, MIB // 4), 60)
         begun = 0
         for moment in (lambda: True, lambda: fragmentation.of_file(fiemap.extents(path)).extents < before):
-            arguments = (path, "ext4", defragmentation.hot(size, MIB // 4, MIB // 4), 60)
             process = get_context("fork").Process(target=defragmentation.defragment_ranges, args=arguments)
             process.start()
             while not moment() and process.is_alive():
@@ -127,10 +127,4 @@ def test_killed_at_any_moment_the_file_holds_what_it_held(tmp_path):
             made.mount()
             assert checksum(path) == content
         assert begun == 2 and fragmentation.of_file(fiemap.extents(path)).extents < before
-        assert abs(free_bytes(made.point) - free) < MIB, "the donors went with who made them"
-
-
-def free_bytes(point: Path) -> int:
-    subprocess.run(["sync", "-f", str(point)], check=True)
-    found = os.statvfs(point)
-    return found.f_bfree * found.f_frsize
+        assert abs(space.free_bytes(made.point) - free) < MIB, "the donors went with who made them"

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from fsage.statistics import (
     Change,
@@ -18,6 +17,7 @@ from fsage.statistics import (
     change,
     coefficient_of_variation,
     compare,
+    comparisons,
     median_interval,
     outliers,
     ratio,
@@ -35,14 +35,13 @@ unhurried = settings(deadline=None)  # the first call imports SciPy
 def test_cov_is_sample_deviation_over_mean():
     assert coefficient_of_variation([90, 100, 110]) == pytest.approx(0.1)
     assert coefficient_of_variation([100]) is None
-    assert coefficient_of_variation([]) is None
     assert coefficient_of_variation([-1.0, 1.0]) is None, "no share of a mean of 0"
     assert coefficient_of_variation([0.5, 1.5]) == pytest.approx(math.sqrt(0.5))
 
 
 @pytest.mark.parametrize(
     ("n", "k", "level"),
-    [(5, 1, 0.9375), (6, 1, 0.96875), (8, 1, 0.9921875), (9, 2, 0.9609375), (20, 6, 0.9586105)],
+    [(5, 1, 0.9375), (8, 1, 0.9921875), (9, 2, 0.9609375), (20, 6, 0.9586105)],
 )
 def test_median_interval_has_the_tabled_ranks_and_level(n, k, level):
     interval = median_interval(list(range(n, 0, -1)))
@@ -50,7 +49,7 @@ def test_median_interval_has_the_tabled_ranks_and_level(n, k, level):
     assert interval.level == pytest.approx(level, abs=1e-6)
 
 
-@pytest.mark.parametrize("n", range(5))
+@pytest.mark.parametrize("n", [0, 4])
 def test_median_of_few_samples_has_no_interval_and_says_so(n):
     summary = summarise([3.0] * n)
     assert summary.interval is None
@@ -58,26 +57,19 @@ def test_median_of_few_samples_has_no_interval_and_says_so(n):
     assert summary.median == (3.0 if n else None)
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "level"), [(5, 5, 1 - 2 * 4 / 252), (4, 4, 1 - 2 / 70), (3, 4, 1 - 2 / 35), (3, 3, 0.9)]
-)
+@pytest.mark.parametrize(("m", "n", "level"), [(5, 5, 1 - 2 * 4 / 252), (3, 4, 1 - 2 / 35), (3, 3, 0.9)])
 def test_ratio_interval_has_the_level_of_the_exact_rank_test(m, n, level):
-    result = ratio([1.0 + i for i in range(m)], [1.0 + i for i in range(n)])
-    assert result.interval.level == pytest.approx(level)
+    assert ratio(range(1, m + 1), range(1, n + 1)).interval.level == pytest.approx(level)
 
 
 def test_ratio_is_the_median_of_pairwise_ratios_and_turns_round():
     values, reference = [70.0, 71.0, 72.0, 69.0, 74.0], [100.0, 101.0, 98.0, 103.0, 99.0]
-    there, back = ratio(values, reference), ratio(reference, values)
-    pairs = [v / r for v in values for r in reference]
-    assert there.value == pytest.approx(np.median(pairs))
-    assert there.loss_percent == pytest.approx((1 - np.median(pairs)) * 100)
-    assert back.value == pytest.approx(1 / there.value)
-    assert back.interval.low == pytest.approx(1 / there.interval.high)
-    assert back.interval.high == pytest.approx(1 / there.interval.low)
-    assert (there.direction, back.direction) == (-1, 1)
-    same = ratio(values, values)
-    assert (same.value, same.direction) == (1, 0) and same.interval.low < 1 < same.interval.high
+    found, back = ratio(values, reference), ratio(reference, values)
+    median = np.median([value / other for value in values for other in reference])
+    assert found.value == pytest.approx(median) and found.loss_percent == pytest.approx((1 - median) * 100)
+    turned = (1 / back.value, 1 / back.interval.high, 1 / back.interval.low)
+    assert (found.value, found.interval.low, found.interval.high) == pytest.approx(turned)
+    assert (found.direction, back.direction, ratio(values, values).direction) == (-1, 1, 0)
 
 
 def test_ratio_interval_inverts_the_test():
@@ -98,7 +90,6 @@ def test_ratio_interval_inverts_the_test():
     ("values", "reference", "why"),
     [
         ([], [1.0], "nothing to compare"),
-        ([1.0], [], "nothing to compare"),
         ([0.0, 1.0], [1.0], "not above zero"),
         ([1.0, 2.0], [1.0, 2.0, 3.0], "too few"),
     ],
@@ -109,19 +100,14 @@ def test_ratio_of_too_little_says_why(values, reference, why):
     assert why in result.why
 
 
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 9), (3, 3), (4, 6), (5, 5)])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (4, 6), (5, 5)])
 def test_smallest_p_is_what_the_test_gives_when_nothing_overlaps(m, n):
     p = stats.mannwhitneyu(np.arange(m) - 100.0, np.arange(n), method="exact").pvalue
     assert smallest_p(m, n) == pytest.approx(p)
+    assert smallest_p(0, n) == 1
 
 
-def test_nothing_can_be_told_from_no_sample():
-    assert smallest_p(0, 5) == smallest_p(5, 0) == 1
-
-
-@pytest.mark.parametrize(
-    ("n", "family", "within"), [(5, 6, True), (5, 7, False), (4, 1, True), (4, 2, False), (3, 1, False)]
-)
+@pytest.mark.parametrize(("n", "family", "within"), [(5, 6, True), (5, 7, False), (4, 1, True), (3, 1, False)])
 def test_few_samples_carry_a_small_family_only(n, family, within):
     assert reachable(n, n, family) is within
 
@@ -148,28 +134,19 @@ def test_p_counts_every_way_the_samples_could_have_fallen_ties_or_not(values, re
 
 
 def test_p_of_many_tied_samples_is_drawn_alike_each_time():
+    """Of drawn orders no p is below two of all that are drawn."""
     values, reference = [1.0, 2.0, 2.0, 3.0] * 4, [2.0, 3.0, 3.0, 4.0] * 4
-    found = compare(values, reference)
-    assert found == compare(values, reference)
     usual = stats.mannwhitneyu(values, reference, method="asymptotic").pvalue
-    assert found.p == pytest.approx(usual, abs=0.005)
-
-
-def test_p_of_many_samples_without_ties_is_exact():
-    values, reference = [float(step) for step in range(12)], [step + 3.5 for step in range(12)]
-    exact = stats.mannwhitneyu(values, reference, method="exact").pvalue
-    assert compare(values, reference).p == pytest.approx(exact, rel=1e-9)
-
-
-def test_p_of_drawn_orders_is_never_below_two_of_all_that_are_drawn():
-    assert compare([1.0, 1.0] * 8, [2.0, 2.0] * 8).p == pytest.approx(2 / 10_000, rel=1e-6)
+    found = compare(values, reference)
+    comparisons._tied_p.cache_clear()
+    assert compare(values, reference) == found and found.p == pytest.approx(usual, abs=0.005)
+    assert compare([1.0] * 16, [2.0] * 16).p == pytest.approx(2 / 10_000, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("m", "n", "why"),
     [
         (0, 5, "0 samples against 5: nothing to compare"),
-        (3, 3, "3 against 3 samples are too few: p can be no lower than 0.1"),
         (2, 7, "2 against 7 samples are too few: p can be no lower than 0.056"),
     ],
 )
@@ -181,6 +158,7 @@ def test_where_the_test_cannot_reach_significance_there_is_no_p(m, n, why):
 def test_holm_and_benjamini_hochberg_as_worked_out_by_hand():
     ps = [0.01, 0.04, 0.03, 0.005]
     assert adjust_primary(ps) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_primary([0.7, 0.6]) == [1, 1]
     assert adjust_exploratory(ps) == pytest.approx([0.02, 0.04, 0.04, 0.02])
 
 
@@ -190,19 +168,6 @@ def test_what_has_no_p_counts_in_a_declared_family_only():
     assert adjust_primary([]) == adjust_exploratory([]) == []
 
 
-@settings(deadline=None, max_examples=25)  # statsmodels collects garbage at each call
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_procedures_agree_with_those_of_statsmodels(ps):
-    assert adjust_primary(ps) == pytest.approx(list(multipletests(ps, 0.05, "holm")[1]))
-    assert adjust_exploratory(ps) == pytest.approx(list(multipletests(ps, 0.05, "fdr_bh")[1]))
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_adjusting_never_lowers_a_p_and_holm_is_the_stricter(ps):
-    for p, loose, strict in zip(ps, adjust_exploratory(ps), adjust_primary(ps), strict=True):
-        assert p - 1e-12 <= loose <= strict + 1e-12 <= 1 + 1e-9
-
-
 # series
 
 
@@ -210,17 +175,16 @@ def test_adjusting_never_lowers_a_p_and_holm_is_the_stricter(ps):
 @given(st.lists(COARSE, min_size=5, max_size=6))
 def test_trend_counts_every_order_ties_or_not(values):
     def rises(order):
-        return sum(np.sign(order[j] - order[i]) for i, j in combinations(range(len(order)), 2))
+        return sum(np.sign(later - sooner) for sooner, later in combinations(order, 2))
 
     every = np.array([rises(order) for order in permutations(values)])
     seen = rises(values)
     found = trend(values)
     assert found.p == pytest.approx(min(1, 2 * min(np.mean(every <= seen), np.mean(every >= seen))))
-    assert np.sign(found.tau) == np.sign(seen)
-    assert trend(values[::-1]).tau == pytest.approx(-found.tau)
+    assert np.sign(found.tau) == np.sign(seen) == -np.sign(trend(values[::-1]).tau)
 
 
-@pytest.mark.parametrize(("n", "least"), [(0, "1"), (1, "1"), (3, "0.33"), (4, "0.083")])
+@pytest.mark.parametrize(("n", "least"), [(0, "1"), (4, "0.083")])
 def test_too_few_samples_have_no_trend(n, least):
     found = trend([float(i) for i in range(n)])
     assert (found.tau, found.p, found.why) == (None, None, f"{n} samples are too few: p can be no lower than {least}")
@@ -242,22 +206,17 @@ def test_a_sample_far_off_is_flagged_with_its_reason_and_nothing_else_is():
     ("n", "cut"),
     [
         *((3, 120), (4, 18.5), (5, 18.5), (6, 11), (7, 11), (8, 8.5), (9, 8.5), (10, 7.2), (14, 7.2)),
-        *((15, 6.2), (19, 6.2), (20, 5.5), (29, 5.5), (30, 5), (100, 5)),
+        *((15, 6.2), (19, 6.2), (20, 5.5), (29, 5.5), (30, 5)),
     ],
 )
 def test_the_cut_depends_on_the_number_of_samples(n, cut):
     """The last sample lies just within and just beyond the cut; the others are even steps, and scatter is theirs."""
-    values = [float(step) for step in range(n - 1)]
-
-    def score(far):
-        deviations = sorted(abs(value - np.median([*values, far])) for value in [*values, far])
-        return 0.6745 * (far - np.median([*values, far])) / np.median(deviations)
-
-    unit = (score(2e6) - score(1e6)) / 1e6  # far off, the score grows evenly
-    edge = 1e6 + (cut - score(1e6)) / unit
-    assert score(edge) == pytest.approx(cut)
-    assert outliers([*values, edge - 0.01 / unit]) == []
-    ((index, why),) = outliers([*values, edge + 0.01 / unit])
+    steps = list(range(n - 1))
+    with_far = np.array([*steps, math.inf])
+    median = np.median(with_far)
+    scatter = np.median(np.abs(with_far - median)) / 0.6745
+    assert outliers([*steps, median + (cut - 0.01) * scatter]) == []
+    ((index, why),) = outliers([*steps, median + (cut + 0.01) * scatter])
     assert index == n - 1 and why.endswith(f"above the median, {cut + 0.01:.0f} times the usual scatter (cut: {cut:g})")
 
 
@@ -266,21 +225,11 @@ def test_where_scatter_is_not_known_nothing_is_flagged(values):
     assert outliers(values) == []
 
 
-@unhurried
-@given(st.lists(st.floats(1, 1000), min_size=5, max_size=40), st.floats(0.01, 100))
-def test_flags_do_not_depend_on_the_unit(values, unit):
-    scores = [index for index, _ in outliers(values)]
-    assert set(scores) <= set(range(len(values)))
-    assert len(scores) < len(values) / 2
-    exact = 2.0 ** round(np.log2(unit))
-    assert [index for index, _ in outliers([value * exact for value in values])] == scores
-
-
 def test_a_point_of_change_is_found_where_it_is_and_by_chance_as_often_as_it_says():
     levels = change([3.0, 1.0, 2.0, 5.0, 4.0, 13.0, 12.0, 14.0, 11.0, 15.0])
     assert levels.after == 5 and levels.p == pytest.approx(2 * math.factorial(5) ** 2 / math.factorial(10), rel=0.4)
     assert change([1.0] * 9) == Change(None, 1.0)
     assert change([1.0] * 7).p is None and "8 at least" in change([1.0] * 7).why
     draw = random.Random(3)
-    found = [change([draw.random() for _ in range(9)]).p < 0.05 for _ in range(150)]
-    assert sum(found) <= 14, "5% of 150, and two standard errors and a half"
+    found = [change([draw.random() for _ in range(9)]).p < 0.05 for _ in range(80)]
+    assert sum(found) <= 9, "5% of 80, and two standard errors and a half"

@@ -16,34 +16,37 @@ from fsage.model import device
 from fsage.model.declaration import complete
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import programs
-from fsage.studies.kernels.model.boot import Kernel
 from fsage.studies.paf.model import Fragment, Populate
 from fsage.studies.slowdisk.host import seekdisk, virtual
 from fsage.studies.slowdisk.host.seekdisk import PAGE_BYTES
 from fsage.workloads import metadata, sequential
 
-
-def able(kernel: Kernel) -> bool:
-    return programs.why_not_virtual(kernel) is None
-
-
 needs_virtual_time = pytest.mark.skipif(
-    not any(map(able, KERNELS)), reason="no kernel with time travel is here (fsage kernels --build linux-source-6.1)"
+    all(map(programs.why_not_virtual, KERNELS)),
+    reason="no kernel with time travel is here (fsage kernels --build linux-source-6.1)",
 )
-
-
+VIRTUAL = {"kind": "virtual"}
+CLAIM: Any = {"amount_mib": 64, "stores": [{"mount": "/mnt"}], "tools": {"fio": "3.33", "ior": None}}
 DISK = {"bytes_per_s": 200_000_000, "seek_s": 0.005, "outer_to_inner": 2.0}
 
 
-def sequential_cells(claimed: dict[str, Any], transfers: list[int], again: str) -> list[dict[str, object]]:
+def seen(params: Any, phases: list[Any], answers: list[dict[str, Any]], model: Any, **more: object) -> Any:
+    """What is seen of a cell whose phases answered so."""
+    ended = [
+        {**phase, "rc": 0, "stdout": json.dumps(answer), "stderr": "", **more}
+        for phase, answer in zip(phases, answers, strict=True)
+    ]
+    return {"status": "done", "params": params.model_dump(), "phases": ended, "conditions": {"device_model": model}}
+
+
+def sequential_cells(claimed: Any, transfers: list[int], again: str) -> list[dict[str, object]]:
     """Cells that write and read a file, as a request has them: one for each size of a transfer and each letter."""
     cells: list[dict[str, object]] = []
     for name in again:
         for size in transfers:
             params = sequential.Params(transfer_size=size, iteration=1, place=1 + (size == MIB))
-            phases = sequential.commands(params, claimed)  # type: ignore[arg-type] # as a guest gives it
             cell = {"name": f"{size}{name}", "kind": "planned", "attempt": 1, "order": 1, "params": params.model_dump()}
-            cells.append({**cell, "phases": phases})
+            cells.append({**cell, "phases": sequential.commands(params, claimed)})
     return cells
 
 
@@ -68,19 +71,13 @@ def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
         steps += [Fragment(1, deleted, 1)] if deleted else []  # type: ignore[list-item] # a step as well
         about = {"study": "s", "state": f"{percent}.{deleted}", "steps": [step.to_json() for step in steps]}
         cells = sequential_cells(claimed, ways, "abc")
-        unable = next((kernel.name for kernel in KERNELS if not able(kernel)), None)
-        if unable and deleted:
-            cells.append({**cells[0], "name": "unable", "params": {**cells[0]["params"], "kernel": unable}})  # type: ignore[dict-item]
         assert ask(spec, "measure", **about, claim=claimed["id"], cells=cells)["undone"] is None
     seconds: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for path, seen in observations(tmp_path):
-        if seen["status"] == "unsupported":
-            assert "has no virtual time: CONFIG_" in seen["why"]
-            continue
-        outcome = sequential.read(seen)
+    for path, observation in observations(tmp_path):
+        outcome = sequential.read(observation)
         assert outcome.status == "valid", outcome.why
-        seen["conditions"]["device_model"] = models.computed(model)
-        computed = sequential.read(seen).metrics
+        observation["conditions"]["device_model"] = models.computed(model)
+        computed = sequential.read(observation).metrics
         for phase in ("write", "read"):
             key = (f"{path.parent.name} {path.name.split('.')[0][:-1]}", phase)
             pair = (outcome.metrics[f"{phase}_seconds"], computed[f"{phase}_seconds"])
@@ -111,53 +108,24 @@ def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
 
 
 def test_a_file_that_is_moved_by_the_guest_itself_is_judged_as_one_that_fio_moves() -> None:
-    claim: Any = {
-        "device_model": {"kind": "virtual"},
-        "amount_mib": 64,
-        "stores": [{"mount": "/mnt"}],
-        "tools": {"fio": "3.33", "ior": None},
-    }
     params = sequential.Params(transfer_size=MIB, iteration=1)
-    phases = sequential.commands(params, claim)
+    phases = sequential.commands(params, {**CLAIM, "device_model": VIRTUAL})
     assert [phase["argv"] for phase in phases] == [["transfer", "write", "measured"], ["transfer", "read", "measured"]]
-    assert "fio" in sequential.commands(params, {**claim, "device_model": {"kind": "seek"}})[0]["argv"]
-    said = [{"errno": None, "bytes": 64 * MIB, "seconds": 0.5}, {"errno": "EIO", "bytes": 3 * MIB, "seconds": 0.1}]
-    taken = [
-        {**phase, "rc": 0, "stdout": json.dumps(what), "stderr": ""} for phase, what in zip(phases, said, strict=True)
-    ]
-    seen = {
-        "status": "done",
-        "params": params.model_dump(),
-        "phases": taken,
-        "conditions": {"device_model": {"kind": "virtual"}},
-    }
-    outcome = sequential.read(seen)
+    assert "fio" in sequential.commands(params, {**CLAIM, "device_model": {"kind": "seek"}})[0]["argv"]
+    moved = {"errno": None, "bytes": 64 * MIB, "seconds": 0.5}
+    failed = {"errno": "EIO", "bytes": 3 * MIB, "seconds": 0.1}
+    outcome = sequential.read(seen(params, phases, [moved, failed], VIRTUAL))
     assert (outcome.status, outcome.why) == ("failed", "read: moved 3145728 bytes of 67108864 requested: EIO")
-    taken[1]["stdout"] = taken[0]["stdout"]
-    assert sequential.read(seen).metrics["read_bw_mib_s"] == 128
+    assert sequential.read(seen(params, phases, [moved, moved], VIRTUAL)).metrics["read_bw_mib_s"] == 128
 
 
-def test_what_a_disk_costs_in_a_guest_is_computed_for_the_declared_one() -> None:
-    moved = device.Moved(200_000_000, 200, 30, device.Place(0.5))
+def test_a_disk_in_a_guest_has_no_noise_and_no_short_jumps() -> None:
     for kind in ("seek", "virtual"):
-        spec = complete({"kind": "uml", "device_model": {"kind": kind, **DISK}})
-        computed = models.computed(spec["device_model"])  # type: ignore[arg-type] # it is declared
-        assert device.Computed(computed).charges_s(moved) == pytest.approx(1 / 0.75 + 0.15)
-        assert device.Computed(computed).jump_bytes == 0
-    assert (
-        "not timed, for a modelled device (a disk that charges for seeks, 191 MiB/s"
-        in models.computed(
-            complete({"kind": "uml", "device_model": {"kind": "seek", **DISK}})["device_model"]  # type: ignore[arg-type]
-        )["label"]
-    )
+        with pytest.raises(Refusal, match=r"has noise or drift: where kind is uml|has no key 'noise_cov'"):
+            complete({"kind": "uml", "device_model": {"kind": kind, "noise_cov": 0.02}})
+    assert device.Computed(models.computed({"kind": "virtual", **DISK})).jump_bytes == 0
     assert device.Computed({"kind": "computed"}).jump_bytes == device.RANDOM_FROM_BYTES, "as in older claims"
-    for wrong, why in (
-        ({"kind": "seek", "noise_cov": 0.02}, "has noise or drift: where kind is uml"),
-        ({"kind": "virtual", "noise_cov": 0.02}, "has no key 'noise_cov'"),
-    ):
-        with pytest.raises(Refusal, match=why):
-            complete({"kind": "uml", "device_model": wrong})
-    assert "declare kind: uml" in str(models.why_refused({"kind": "virtual"}))
+    assert "declare kind: uml" in str(models.why_refused(VIRTUAL))
 
 
 def test_what_a_file_system_reads_beside_a_file_is_a_seek_each_and_one_back_amid_a_piece() -> None:
@@ -165,39 +133,28 @@ def test_what_a_file_system_reads_beside_a_file_is_a_seek_each_and_one_back_amid
     params = sequential.Params(transfer_size=64 * MIB, iteration=1)
     extents = {"files": 1, "extents": 2, "bytes": 192 * MIB, "jumps": 1}
     counts = [{"reads": 3, "read_bytes": 8704}, {"reads": 398, "read_bytes": 192 * MIB + 14 * 16384}]
-    said = [{"bytes": 192 * MIB, "seconds": 9.0, "device": device} for device in counts]
+    answers = [{"bytes": 192 * MIB, "seconds": 9.0, "device": device} for device in counts]
     computed = models.computed({"kind": "seek", "bytes_per_s": 192 * MIB, "seek_s": 0.005, "outer_to_inner": 1.0})
     phases = sequential.commands(params, {**CLAIM, "amount_mib": 192, "device_model": computed})
-    results = [
-        {**phase, "rc": 0, "stdout": json.dumps(what), "stderr": "", "extents": extents}
-        for phase, what in zip(phases, said, strict=True)
-    ]
-    seen = {"status": "done", "params": params.model_dump(), "phases": results}
-    for filesystem, write_seeks, read_seeks in (("xfs", 5, 58), ("btrfs", 5, 28)):
-        seen["conditions"] = {"device_model": computed, "filesystem": filesystem}
-        found = sequential.read(seen).metrics
-        assert found["write_seconds"] == pytest.approx(1 + write_seeks * 0.005)
-        assert found["read_seconds"] == pytest.approx(1 + read_seeks * 0.005)
+    observation = seen(params, phases, answers, computed, extents=extents)
+    for filesystem, read_seeks in (("xfs", 58), ("btrfs", 28)):
+        observation["conditions"]["filesystem"] = filesystem
+        found = sequential.read(observation).metrics
+        seconds = [found["write_seconds"], found["read_seconds"]]
+        assert seconds == pytest.approx([1 + 5 * 0.005, 1 + read_seeks * 0.005])
 
 
 def test_metadata_in_a_guest_are_counted_and_have_seconds_in_virtual_time_alone() -> None:
     params = metadata.Params(files_per_task=10, operations=("create",), iteration=1)
     [phase] = metadata.commands(params, {**CLAIM, "device_model": {"kind": "computed"}})
     counts = {"reads": 3, "read_bytes": 12288, "writes": 81, "write_bytes": 331776}
-    said = {"errno": None, "files": 10, "seconds": 2.0, "device": counts}
-    seen = {"status": "done", "params": params.model_dump()}
-    seen["phases"] = [{**phase, "rc": 0, "stdout": json.dumps(said), "stderr": ""}]
+    answer = {"errno": None, "files": 10, "seconds": 2.0, "device": counts}
     counted = {"create_files": 10, **{f"create_device_{key}": count for key, count in counts.items()}}
-    seen["conditions"] = {"device_model": {"kind": "computed"}}
-    assert metadata.read(seen).metrics == counted
-    seen["conditions"] = {"device_model": {"kind": "virtual"}}
-    assert metadata.read(seen).metrics == {**counted, "create_seconds": 2.0, "create_per_s": 5.0}
-    said["errno"] = "ENOSPC"
-    seen["phases"][0]["stdout"] = json.dumps({**said, "files": 7})
-    assert metadata.read(seen).why == "create: it ended after 7 files: ENOSPC"
-
-
-CLAIM: Any = {"amount_mib": 64, "stores": [{"mount": "/mnt"}], "tools": {"fio": "3.33", "ior": None}}
+    assert metadata.read(seen(params, [phase], [answer], {"kind": "computed"})).metrics == counted
+    timed = metadata.read(seen(params, [phase], [answer], VIRTUAL))
+    assert timed.metrics == {**counted, "create_seconds": 2.0, "create_per_s": 5.0}
+    full = metadata.read(seen(params, [phase], [{**answer, "errno": "ENOSPC", "files": 7}], VIRTUAL))
+    assert full.why == "create: it ended after 7 files: ENOSPC"
 
 
 def test_a_guests_disk_gives_back_what_was_written_and_writes_no_zeros(tmp_path: Path) -> None:
