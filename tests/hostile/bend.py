@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import re
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,52 +16,20 @@ DIGITS = re.compile(rb"\d+(?:\.\d+)?")
 NUMBERS = (b"0", b"-1", b"1", b"4", b"99", b"1" + b"0" * 18, b"9223372036854775808", b"1" + b"0" * 399, b"7" * 5000)
 NUMBERS += (b"1e999", b"-1e308", b"nan", b"inf", b"0x10", b"1:30:00", b"2026-99-99", b"0.0000001")
 WORDS = (b"\0", b"\x1b[2J", b"\xff\xfe", b"\xed\xa0\x80", "\u202e\uff1d".encode(), b"{{ 7 * 7 }}", b"[red]", b"$\\frac")
-WORDS += (
-    b"../../../etc/x",
-    b"..",
-    b"/dev/zero",
-    b"a/b",
-    b"a\\b",
-    b"a b",
-    b"-V",
-    b"~",
-    b"=1+1",
-    b"\t",
-    b"\r\n",
-    b"'",
-    b'"',
-)
-WORDS += (b"x" * 20_000, b"<script>", b"%s%n", b"$(touch ran)", b"`id`", b"!unsafe x")
-WORDS += (b"{{ lookup('pipe', 'touch ran') }}", b"{% for a in b %}", b"\xc2\x85")
-BLOCKS = (
-    b"[" * 300,
-    b"{" * 300,
-    b"&a [*a]",
-    b"*a",
-    b"<<: *a",
-    b"!!int ''",
-    b"!!python/object:os.system x",
-    b"? [a]\n: b\n",
-)
-BLOCKS += (b"- - - - - - - - - - - - - - - - - - - - - - - - - x\n", b"\n\n", b": ", b",", b"{}", b"[]", b"null", b"~")
+WORDS += (b"../../../etc/x", b"..", b"/dev/zero", b"a\\b", b"a b", b"-V", b"~", b"\t", b"\r\n", b"'", b'"', b"x" * 20_000)
+WORDS += (b"<script>", b"%s%n", b"$(touch ran)", b"!unsafe x", b"{{ lookup('pipe', 'touch ran') }}", b"\xc2\x85")
+BLOCKS = (b"[" * 300, b"{" * 300, b"&a [*a]", b"*a", b"<<: *a", b"!!int ''", b"!!python/object:os.system x", b"? [a]\n: b\n")
+BLOCKS += (b"- - - - - - - - - - - - - - - - - - - - - - - - - x\n", b"\n\n", b": ", b",", b"{}", b"[]", b"null")
 HOSTILE = (*NUMBERS, *WORDS, *BLOCKS)
 DEEP: Any = 1
 for _ in range(200):
     DEEP = [DEEP]
-VALUES = [None, [], {}, "", True, -1, 0, 1, 1 << 62, 1 << 63, 1 << 64, 10**399, 1e308, -1e-308, 0.5, 1e18, [[]], [None]]
-VALUES += [2**31, -(2**63), 10**19, False, [1, "a"], {"../x": "../y"}, {"__class__": "x"}, "x" * 70_000, "\u202e"]
-VALUES += [
-    {"": {}},
-    ["x"] * 1000,
-    {"kind": "os"},
-    [0, 1, 2],
-    DEEP,
-    *(word.decode(errors="replace") for word in HOSTILE),
-]
+VALUES = [None, [], {}, "", True, -1, 0, 1, 1 << 62, 1 << 64, 10**399, 1e308, -1e-308, 0.5, 1e18, [[]], [None], -(2**63)]
+VALUES += [[1, "a"], {"../x": "../y"}, {"__class__": "x"}, "x" * 70_000, "\u202e", {"": {}}, ["x"] * 1000, {"kind": "os"}]
+VALUES += [[0, 1, 2], DEEP, *(word.decode(errors="replace") for word in HOSTILE)]
 RARE = [float("nan"), float("inf"), -float("inf"), "\ud800", "\udcff"]
 ANY = st.one_of(
-    st.sampled_from(VALUES + RARE),
-    st.sampled_from(VALUES + RARE),
+    *[st.sampled_from(VALUES + RARE)] * 2,
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -70,11 +41,8 @@ ANY = st.one_of(
 
 def texts(samples: list[bytes]) -> st.SearchStrategy[bytes]:
     """One of the samples, bent in one to four places."""
-    steps = st.lists(
-        st.tuples(st.integers(0, 7), places, places, st.sampled_from(HOSTILE), st.integers(2, 40)),
-        min_size=1,
-        max_size=4,
-    )
+    step = st.tuples(st.integers(0, 7), places, places, st.sampled_from(HOSTILE), st.integers(2, 40))
+    steps = st.lists(step, min_size=1, max_size=4)
     return st.builds(_bent, st.sampled_from(samples), steps, st.sampled_from(samples))
 
 
@@ -112,11 +80,8 @@ def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other:
 
 def values(samples: list[Any]) -> st.SearchStrategy[Any]:
     """One of the JSON samples, with one to three of its values replaced, taken away or added."""
-    steps = st.lists(
-        st.tuples(st.integers(0, 6), st.lists(places, min_size=12, max_size=12), ANY),
-        min_size=1,
-        max_size=3,
-    )
+    step = st.tuples(st.integers(0, 6), st.lists(places, min_size=12, max_size=12), ANY)
+    steps = st.lists(step, min_size=1, max_size=3)
     return st.builds(_changed, st.sampled_from(samples), steps)
 
 
@@ -156,3 +121,9 @@ def assert_one_line(why: Exception) -> None:
     """A refusal that a terminal can show in one line."""
     text = str(why)
     assert text and text.isprintable() and len(text) < 3000, text[:3000]
+
+
+@cache
+def folder() -> Path:
+    """One of this process, for files that are read again and again."""
+    return Path(tempfile.mkdtemp(prefix="fsage-hostile-", dir=Path.cwd()))

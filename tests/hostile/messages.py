@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import yaml
@@ -32,7 +32,7 @@ from fsage.site.inspect import Host, Site
 from fsage.studies.lustre.host import servers
 from fsage.study.study import StudyError
 from hostile import bend
-from hostile.folder import folder
+from hostile.bend import folder
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = "30.00@8M"
@@ -83,9 +83,9 @@ def read_observation(content: bytes) -> None:
     before = files_below(root.parent)
     _, refused = record.unpack(path, root, "here")
     assert all(why.isprintable() for why in refused)
-    in_state, aside = (f"results/{kind}/here/tiny/{STATE}/" for kind in ("raw", "records")), "results/refused/here/"
-    places = {Path(place) for place in (*in_state, aside)}
-    assert {Path(added).parent for added in files_below(root.parent) - before} <= places
+    of_state = f"here/tiny/{STATE}"
+    places = {f"results/{place}" for place in (f"raw/{of_state}", f"records/{of_state}", "refused/here")}
+    assert {str(Path(added).parent) for added in files_below(root.parent) - before} <= places
     assert len(refused) <= 1, "the good one is always taken"
     if refused:
         assert content in [path.read_bytes() for path in (root / "refused/here").iterdir()], "never lost"
@@ -97,12 +97,11 @@ def read_observation(content: bytes) -> None:
 
 
 def _claim() -> dict[str, Any]:
-    return {
-        **{**CLAIM, "target": "here", "kind": "loop", "host": "n1", "hosts": ["n1"], "capacity_bytes": 1 << 40},
-        **{"launcher": "openmpi", "launcher_options": [], "device_model": {"kind": "none", "label": "none"}},
-        **{"schema": 1, "status": "claimed", "created": "t", "kernel": "6", "containers": None, "images": {}},
-        **{"declared": {}, "filesystem_state_known": True},
-    }
+    of_hosts = {"host": "n1", "hosts": ["n1"], "launcher": "openmpi", "launcher_options": [], "kernel": "6"}
+    of_target = {"target": "here", "kind": "loop", "capacity_bytes": 1 << 40, "declared": {}, "created": "t"}
+    of_target["device_model"] = {"kind": "none", "label": "none"}
+    known = {"schema": 1, "status": "claimed", "containers": None, "images": {}, "filesystem_state_known": True}
+    return CLAIM | of_hosts | of_target | known
 
 
 def _evidence() -> dict[str, Any]:
@@ -113,10 +112,12 @@ def _evidence() -> dict[str, Any]:
 
 def _probe() -> dict[str, Any]:
     return {
-        **{"able": True, "missing": [], "root": True, "host": "n1", "kernel": "6", "memory_bytes": 1 << 34},
-        **{"network_mbit_s": [1000], "time": 1.0e9, "tools": {"fio": "3.33", "ior": None}, "images": {}},
-        **{"uid": 0, "lustre": None},
-        **{"places": [{"directory": "/d", "free_gib": 1.0}], "claim": {"id": "c", "created": "t", "status": "claimed"}},
+        "able": True,
+        "images": {},
+        "places": [{"directory": "/d", "free_gib": 1.0}],
+        "claim": {"id": "c", "created": "t", "status": "claimed"},
+        **ANSWERS["hello", "client"],
+        "missing": [],
     }
 
 
@@ -188,12 +189,24 @@ def read_question(drawn: tuple[bytes, str]) -> None:
 
 ANSWERS: dict[tuple[str, str], Any] = {
     ("hello", "client"): {
-        **{"uid": 0, "root": True, "host": "n", "kernel": "6", "memory_bytes": 1 << 30, "network_mbit_s": [1]},
-        **{"time": 1.5, "images": {}, "lustre": None, "missing": ["fio"], "tools": {}},
+        "uid": 0,
+        "root": True,
+        "host": "n1",
+        "kernel": "6",
+        "memory_bytes": 1 << 34,
+        "network_mbit_s": [1000],
+        "time": 1.0e9,
+        "images": {},
+        "lustre": None,
+        "missing": ["fio"],
+        "tools": {"fio": "3.33", "ior": None},
     },
     ("drop", "client"): {
-        **{"seconds": 0.1, "method": "drop_caches=3"},
-        **{"cached_pages": 0, "cached_names": 0, "metadata": "cold"},
+        "seconds": 0.1,
+        "method": "drop_caches=3",
+        "cached_pages": 0,
+        "cached_names": 0,
+        "metadata": "cold",
     },
     ("drop", "server"): {"seconds": 0.1, "method": "drop_caches=3"},
     ("read", "client"): {},
@@ -228,18 +241,17 @@ def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:
 OSTS = [{"ost": f"lustre-OST000{number}", "store": number, "host": "oss"} for number in (0, 1)]
 
 
-class OfLustre:
-    """A target, as far as its OSTs go."""
-
-    spec = {"lustre": {"fsname": "lustre"}}  # noqa: RUF012
-    claim = {"lustre": {"osts": {"lustre-OST0000": {}, "lustre-OST0001": {}}}}  # noqa: RUF012
+OF_LUSTRE: Any = SimpleNamespace(
+    spec={"lustre": {"fsname": "lustre"}}, claim={"lustre": {"osts": dict.fromkeys(ost["ost"] for ost in OSTS)}}
+)
+"""A target, as far as its OSTs go."""
 
 
 def read_osts(text: bytes) -> None:
     """What servers say of their OSTs names each store once."""
     answer = json.loads(text)
     if isinstance(answer, list):
-        assert [ost["store"] for ost in servers.every(OfLustre(), answer)][:2] == [0, 1]  # type: ignore[arg-type]
+        assert [ost["store"] for ost in servers.every(OF_LUSTRE, answer)][:2] == [0, 1]
 
 
 @cache

@@ -43,13 +43,10 @@ from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
-from fsage.text import yaml_text
 from hostile import bend, messages
-from hostile.folder import folder
+from hostile.bend import folder
 
-TESTS = Path(__file__).parents[1]
-ROOT = TESTS.parent
-DATA = TESTS / "data"
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -74,18 +71,13 @@ def _file(name: str, content: bytes) -> Path:
 
 
 def _samples(pattern: str) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(DATA.glob(pattern))]
+    return [path.read_bytes() for path in sorted(ROOT.glob(pattern))]
 
 
 def _study(text: bytes) -> None:
     study = load_study(_file("small.yaml", text))
     for state in recipes.expand(study):
         study.cells_of(state)
-
-
-def _named(text: bytes) -> bytes:
-    """A study of ours, called as the file that it is written to."""
-    return re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M)
 
 
 def _narrowed(entry: Any) -> None:
@@ -101,10 +93,7 @@ def _evidence(text: bytes) -> None:
     found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
     list(terminal.tables(found["stores"][0]))
     json.dumps(found)
-
-
-def _evidence_page(text: bytes) -> None:
-    evidence.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
+    evidence.page(found).encode()
 
 
 def _sizes(name: str) -> Callable[[bytes], None]:
@@ -144,9 +133,10 @@ def _records(record: Any) -> None:
     summarise(frame)
 
 
-def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
+def _records_named_alike() -> st.SearchStrategy[Any]:
     good = records()[0]
-    return {**record, **{key: good[key] for key in ("target", "study", "state")}, "cell": "bent"}
+    name = {**{key: good[key] for key in ("target", "study", "state")}, "cell": "bent"}
+    return bend.values([record | name for record in records()])
 
 
 def _states(value: Any) -> None:
@@ -189,48 +179,31 @@ def crate() -> dict[str, bytes]:
     return {name: content for name, content in found.items() if "/figures/" not in name}
 
 
-NAMES = (
-    "../x",
-    "/x",
-    "results/../../x",
-    "a\\b",
-    "results/records",
-    "config/small.yaml/x",
-    "",
-    ".",
-    "a\x1b[2Jb",
-    "x" * 300,
-)
+NAMES = ("../x", "/x", "results/../../x", "a\\b", "results/records", "config/small.yaml/x", "", ".", "a\x1b[2Jb", "x" * 300)
 MODES = (0o120777, 0o010644, 0o020644, 0o060644, 0o140644)
 
 
 def _crates() -> st.SearchStrategy[bytes]:
     """The crate as a zip: with a file of it bent, an entry more, or the zip itself bent."""
     whole = crate()
-    name = st.sampled_from(sorted(whole))
-    of_json = [each for each in sorted(whole) if each.endswith(".json")]
-    bent = name.flatmap(lambda each: st.tuples(st.just(each), bend.texts([whole[each]])))
-    changed = st.sampled_from(of_json).flatmap(
-        lambda each: st.tuples(st.just(each), bend.values([json.loads(whole[each])]).map(bend.as_json))
-    )
-    more = st.tuples(st.sampled_from([*NAMES, *sorted(whole)]), st.just(b"x" * 1000))
-    mode = st.sampled_from([0o100644, 0o100644, 0o100644, *MODES])
-    made = st.builds(
-        lambda change, mode: _zip({**whole, change[0]: change[1]}, change[0], mode), bent | changed | more, mode
-    )
-    twice = name.map(lambda each: _zip(whole, each, 0o100644, again=True))
-    return (
-        changed.map(lambda change: _zip({**whole, change[0]: change[1]}, "", 0))
-        | made
-        | twice
-        | bend.texts([_zip(whole, "", 0)])
-    )
+    names = sorted(whole)
+    named = [(each, bend.texts([whole[each]])) for each in names]
+    named += [
+        (each, bend.values([json.loads(whole[each])]).map(bend.as_json)) for each in names if each.endswith(".json")
+    ]
+    named += [(each, st.just(b"x" * 1000)) for each in (*NAMES, *names)]
+    change = st.sampled_from(named).flatmap(lambda each: st.tuples(st.just(each[0]), each[1]))
+    mode = st.sampled_from([*[0o100644] * 5, *MODES])
+    changed = st.builds(lambda change, mode: _zip({**whole, change[0]: change[1]}, change[0], mode), change, mode)
+    twice = st.sampled_from(names).map(lambda each: _zip(whole, each, 0o100644, again=True))
+    return changed | twice | bend.texts([_zip(whole, "", 0)])
 
 
 def _zip(files: dict[str, bytes], special: str, mode: int, again: bool = False) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in [*files.items(), *([(special, b"x")] if again else [])]:
+        more = [(special, b"x")] if again else []
+        for name, content in [*files.items(), *more]:
             info = zipfile.ZipInfo(name or "x")
             info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = (mode if name == special else 0o100644) << 16
@@ -268,13 +241,7 @@ ANSIBLE = b'fatal: [node1]: FAILED! => \n    changed: false\n    msg: "no: such"
 
 def _parquets() -> list[bytes]:
     place = folder() / "parquet"
-    paths = []
-    for record in records()[:6]:
-        path = place / record["target"] / record["study"] / record["state"] / f"{record['cell']}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record))
-        paths.append(path)
-    dataset.write(dataset.load(paths), place)
+    dataset.write(dataset.load(store(records()[:6], place)), place)
     return [(place / "records.parquet").read_bytes()]
 
 
@@ -302,14 +269,15 @@ def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _large_parquets() -> st.SearchStrategy[bytes]:
-    return st.builds(
+def _all_parquets() -> st.SearchStrategy[bytes]:
+    large = st.builds(
         parquet_of,
         st.sampled_from([1, 1000, 100_000, 100_001]),
         st.sampled_from([10, 2000, 40_000, 2_000_000]),
         compression=st.sampled_from(["snappy", "snappy", "none", "gzip", "zstd"]),
         row_group_size=st.sampled_from([1 << 20, 1 << 20, 50_000]),
     )
+    return bend.texts(_parquets()) | large
 
 
 @cache
@@ -322,22 +290,16 @@ def packed(method: int, mib: int) -> bytes:
     return buffer.getvalue()
 
 
-def _tight_crates() -> st.SearchStrategy[bytes]:
+def _all_crates() -> st.SearchStrategy[bytes]:
     methods = st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-    return st.builds(packed, methods, st.sampled_from([1, 17]))
+    return _crates() | st.builds(packed, methods, st.sampled_from([1, 17]))
 
 
-def _studies() -> list[bytes]:
-    return [_named(path.read_bytes()) for path in sorted((ROOT / "config").glob("*.yaml"))]
-
-
-def _study_values() -> st.SearchStrategy[bytes]:
-    values = bend.values([yaml.safe_load(text) for text in _studies()])
-    return values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass"))
-
-
-def _targets() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((ROOT / "inventories").glob("*/group_vars/all/target.yml"))]
+def _studies() -> st.SearchStrategy[bytes]:
+    """Studies of ours, called as the file that they are written to: bent as texts or as values."""
+    texts = [re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M) for text in _samples("config/*.yaml")]
+    values = bend.values([yaml.safe_load(text) for text in texts])
+    return bend.texts(texts) | values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass"))
 
 
 def _pattern(text: str) -> object:
@@ -354,20 +316,17 @@ def bent(*samples: bytes) -> Callable[[], st.SearchStrategy[bytes]]:
 
 
 def recorded_texts(pattern: str, step: int = 1) -> Callable[[], st.SearchStrategy[bytes]]:
-    """Texts of tests/data, bent."""
+    """Texts of the project, bent."""
     return lambda: bend.texts(_samples(pattern)[::step])
 
 
-LUSTRE = (Failure, Refusal)
 ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
-    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 12),
-    "study values": Reader(_study_values, _study, (StudyError,), 15),
+    "study": Reader(_studies, _study, (StudyError,), 25),
     "only": Reader(lambda: bend.values(ENTRIES), _narrowed, (StudyError,), 50),
-    "target": Reader(lambda: bend.texts(_targets()), _target, (StudyError,), 40),
-    "yaml": Reader(lambda: bend.texts(_studies()), _text(yaml_text.load), (yaml.YAMLError,), 50),
+    "target": Reader(recorded_texts("inventories/*/group_vars/all/target.yml"), _target, (StudyError,), 40),
     "notation": Reader(bent(*STRUCTURES), _text(notation.parse), (notation.NotationError,), 100),
     "size": Reader(bent(*SIZES), _text(sizes.parse_size), (ValueError,), 100),
     "pattern": Reader(bent(b"A to 1G", b"C to 512M"), _text(_pattern), (ValueError,), 50),
@@ -375,18 +334,22 @@ READERS = {
     "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), (ValueError,), 75),
     "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), (ValueError,), 75),
     # What tools print.
-    "evidence": Reader(recorded_texts("evidence/*.txt"), _evidence, (ValueError,), 75),
-    "evidence page": Reader(recorded_texts("evidence/*.txt"), _evidence_page, (ValueError,), 3),
-    "fio": Reader(recorded_texts("corpus/fio-*/*.stdout", 4), _output(fio.parse), (BadOutput,), 75),
-    "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior.parse), (BadOutput,), 75),
-    "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), (BadOutput,), 75),
+    "evidence": Reader(recorded_texts("tests/data/evidence/*.txt"), _evidence, (ValueError,), 30),
+    "fio": Reader(recorded_texts("tests/data/corpus/fio-*/*.stdout", 4), _output(fio.parse), (BadOutput,), 75),
+    "ior": Reader(recorded_texts("tests/data/corpus/ior-*/*.stdout", 4), _output(ior.parse), (BadOutput,), 75),
+    "mdtest": Reader(recorded_texts("tests/data/corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), (BadOutput,), 75),
     "blastn": Reader(bent(BLASTN), _output(blastn.parse), (BadOutput,), 50),
     "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program_result), (BadOutput,), 50),
-    "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(servers.parse_stats), LUSTRE, 40),
-    "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 40),
-    "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(lctl.parse), LUSTRE, 40),
-    "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 40),
-    "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(clients.parse_mounts), LUSTRE, 40),
+    **{
+        pattern: Reader(recorded_texts(f"tests/data/lustre/{pattern}"), _text(parse), (Failure, Refusal), 40)
+        for pattern, parse in (
+            ("lctl_brw_stats.txt", servers.parse_stats),
+            ("lfs_df.txt", space.parse),
+            ("lctl_*.txt", lctl.parse),
+            ("lfs_getstripe*.txt", stripes.parse),
+            ("findmnt_lustre.json", clients.parse_mounts),
+        )
+    },
     "ansible": Reader(bent(ANSIBLE), _text(play.reason), (), 40),
     # What hosts send.
     "observation": Reader(messages.observations, messages.read_observation, (), 20),
@@ -407,13 +370,9 @@ READERS = {
     ),
     "agent's answer": Reader(messages.agent_answers, messages.read_agent_answer, (), 75),
     # What was kept or handed on.
-    "records": Reader(
-        lambda: bend.values([_named_as_its_file(record) for record in records()]), _records, (ValueError,), 6
-    ),
+    "records": Reader(_records_named_alike, _records, (ValueError,), 6),
     "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 6),
-    "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 4),
-    "large parquet": Reader(_large_parquets, _parquet, (ValueError,), 3),
-    "tight crate": Reader(_tight_crates, _unpack, (crates.CrateError,), 5),
-    "unpack": Reader(_crates, _unpack, (crates.CrateError,), 30),
+    "parquet": Reader(_all_parquets, _parquet, (ValueError,), 6),
+    "unpack": Reader(_all_crates, _unpack, (crates.CrateError,), 30),
     "crate": Reader(_crates, _remake, (crates.CrateError,), 2),
 }
