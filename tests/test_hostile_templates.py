@@ -34,22 +34,9 @@ def pipe(place: Path) -> str:
 
 AGENT = """\
 import json, sys
-verb, said = sys.argv[-1], json.load(sys.stdin)
+verb = sys.argv[-1]
 print(json.dumps({{"changed": True, "msg": {jinja!r}, "proof": [{jinja!r}], **{answers!r}.get(verb, {{}})}}))
 """
-
-
-def host_that_answers(place: Path, answers: dict[str, Any], jinja: str) -> Path:
-    """An inventory of a host whose agent answers so."""
-    python = place / "python"
-    python.write_text(f"#!{sys.executable} -SE\n" + AGENT.format(answers=answers, jinja=jinja))
-    python.chmod(0o755)
-    inventory = inventory_of(place / "inventory", {"name": "evil", "kind": "directory", "home": str(place / "home")})
-    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
-    hosts["all"]["children"]["clients"]["hosts"]["one"]["ansible_python_interpreter"] = str(python)
-    hosts["all"]["children"]["servers"]["hosts"]["one"] = None
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    return inventory
 
 
 @pytest.mark.root
@@ -69,12 +56,20 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
         "bundle": {"bundle": jinja, "count": 1},
         "claim": {"claim": everywhere},
     }
-    inventory = host_that_answers(tmp_path, answers, jinja)
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable} -SE\n" + AGENT.format(answers=answers, jinja=jinja))
+    python.chmod(0o755)
+    target = {"name": "evil", "kind": "directory", "home": str(tmp_path / "home")}
+    inventory = inventory_of(tmp_path / "inventory", target)
+    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
+    hosts["all"]["children"]["clients"]["hosts"]["one"]["ansible_python_interpreter"] = str(python)
+    hosts["all"]["children"]["servers"]["hosts"]["one"] = None
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
     given = request(
         tmp_path / "request.json", [], cells=[], bundle=str(tmp_path / "b"), evidence=str(tmp_path / "evidence.json")
     )
+    copies = ("-e", f"claim_copy={tmp_path / 'copy.json'}", "-e", f"probe_folder={tmp_path / 'answers'}")
     for playbook in ("scrub.yml", "populate.yml", "evidence.yml", "measure.yml", "claim.yml", "check_site.yml"):
-        copies = ("-e", f"claim_copy={tmp_path / 'copy.json'}", "-e", f"probe_folder={tmp_path / 'answers'}")
         said = ansible(inventory, playbook, "-e", given, *copies)
         assert "Traceback" not in said.stdout + said.stderr
         assert "lookup('pipe'" in " ".join(said.stdout.split()), f"{playbook} was not answered: {said.stdout}"

@@ -14,12 +14,11 @@ from fsage.recipes import expand
 from fsage.study.files import load_study
 
 ROOT = Path(__file__).resolve().parents[1]
-MEASURED = pytest.mark.parametrize("name", ["series1", "series2"])
 MOST_BYTES = 3 << 20
 
 
 @pytest.mark.long
-@MEASURED
+@pytest.mark.parametrize("name", ["series1", "series2"])
 def test_the_page_says_what_the_table_says(name: str) -> None:
     table = ROOT / f"docs/data/{name}.parquet"
     frame = dataset.read(table)

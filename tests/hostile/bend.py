@@ -16,16 +16,66 @@ DIGITS = re.compile(rb"\d+(?:\.\d+)?")
 NUMBERS = (b"0", b"-1", b"1", b"4", b"99", b"1" + b"0" * 18, b"9223372036854775808", b"1" + b"0" * 399, b"7" * 5000)
 NUMBERS += (b"1e999", b"-1e308", b"nan", b"inf", b"0x10", b"1:30:00", b"2026-99-99", b"0.0000001")
 WORDS = (b"\0", b"\x1b[2J", b"\xff\xfe", b"\xed\xa0\x80", "\u202e\uff1d".encode(), b"{{ 7 * 7 }}", b"[red]", b"$\\frac")
-WORDS += (b"../../../etc/x", b"..", b"/dev/zero", b"a\\b", b"a b", b"-V", b"~", b"\t", b"\r\n", b"'", b'"', b"x" * 20_000)
+WORDS += (
+    b"../../../etc/x",
+    b"..",
+    b"/dev/zero",
+    b"a\\b",
+    b"a b",
+    b"-V",
+    b"~",
+    b"\t",
+    b"\r\n",
+    b"'",
+    b'"',
+    b"x" * 20_000,
+)
 WORDS += (b"<script>", b"%s%n", b"$(touch ran)", b"!unsafe x", b"{{ lookup('pipe', 'touch ran') }}", b"\xc2\x85")
-BLOCKS = (b"[" * 300, b"{" * 300, b"&a [*a]", b"*a", b"<<: *a", b"!!int ''", b"!!python/object:os.system x", b"? [a]\n: b\n")
+BLOCKS = (
+    b"[" * 300,
+    b"{" * 300,
+    b"&a [*a]",
+    b"*a",
+    b"<<: *a",
+    b"!!int ''",
+    b"!!python/object:os.system x",
+    b"? [a]\n: b\n",
+)
 BLOCKS += (b"- - - - - - - - - - - - - - - - - - - - - - - - - x\n", b"\n\n", b": ", b",", b"{}", b"[]", b"null")
 HOSTILE = (*NUMBERS, *WORDS, *BLOCKS)
 DEEP: Any = 1
 for _ in range(200):
     DEEP = [DEEP]
-VALUES = [None, [], {}, "", True, -1, 0, 1, 1 << 62, 1 << 64, 10**399, 1e308, -1e-308, 0.5, 1e18, [[]], [None], -(2**63)]
-VALUES += [[1, "a"], {"../x": "../y"}, {"__class__": "x"}, "x" * 70_000, "\u202e", {"": {}}, ["x"] * 1000, {"kind": "os"}]
+VALUES = [
+    None,
+    [],
+    {},
+    "",
+    True,
+    -1,
+    0,
+    1,
+    1 << 62,
+    1 << 64,
+    10**399,
+    1e308,
+    -1e-308,
+    0.5,
+    1e18,
+    [[]],
+    [None],
+    -(2**63),
+]
+VALUES += [
+    [1, "a"],
+    {"../x": "../y"},
+    {"__class__": "x"},
+    "x" * 70_000,
+    "\u202e",
+    {"": {}},
+    ["x"] * 1000,
+    {"kind": "os"},
+]
 VALUES += [[0, 1, 2], DEEP, *(word.decode(errors="replace") for word in HOSTILE)]
 RARE = [float("nan"), float("inf"), -float("inf"), "\ud800", "\udcff"]
 ANY = st.one_of(

@@ -179,7 +179,18 @@ def crate() -> dict[str, bytes]:
     return {name: content for name, content in found.items() if "/figures/" not in name}
 
 
-NAMES = ("../x", "/x", "results/../../x", "a\\b", "results/records", "config/small.yaml/x", "", ".", "a\x1b[2Jb", "x" * 300)
+NAMES = (
+    "../x",
+    "/x",
+    "results/../../x",
+    "a\\b",
+    "results/records",
+    "config/small.yaml/x",
+    "",
+    ".",
+    "a\x1b[2Jb",
+    "x" * 300,
+)
 MODES = (0o120777, 0o010644, 0o020644, 0o060644, 0o140644)
 
 
