@@ -29,13 +29,13 @@ class Case:
     def tool(self) -> str:
         return self.name.split("-")[0]
 
+    @property
+    def stderr(self) -> str:
+        return self._read("stderr")
+
     @cached_property
     def stdout(self) -> str:
         return self._read("stdout")
-
-    @cached_property
-    def stderr(self) -> str:
-        return self._read("stderr")
 
     def parse(self, stdout: str | None = None) -> Any:
         """What the tool's parser makes of the run, or of other text in place of its stdout."""

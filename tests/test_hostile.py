@@ -21,11 +21,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from ansible.errors import AnsibleActionFail
 from hostile import bend
 from hostile.messages import SAVED, STATE, action, files_below, made_request, make_plan, saved
-from hostile.readers import READERS, packed, parquet_of
+from hostile.readers import READERS, parquets
 from sent import CLAIM, bundle, observation
 from tiers import first_of
 
@@ -92,6 +94,22 @@ def kept_aside(plan: Plan) -> list[bytes]:
 # what is packed
 
 
+def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
+    """A table of so many rows that packs well: each column has one value, `why` has a text of so many bytes."""
+    table = pq.read_table(io.BytesIO(parquets()[0])).take(pa.array([0] * rows))
+    for place, column in enumerate(table.columns):
+        if pa.types.is_large_string(column.type):  # words of a dictionary: a row that is repeated costs no memory
+            table = table.set_column(place, table.column_names[place], column.dictionary_encode())
+    text = pa.DictionaryArray.from_arrays(pa.array(bytes(rows), pa.uint8()), ["x" * text_bytes])
+    table = table.set_column(table.schema.get_field_index("why"), "why", text)
+    buffer = io.BytesIO()
+    group_rows = how.pop("row_group_size", None)
+    with pq.ParquetWriter(buffer, table.schema, **{"store_schema": False, "compression": "snappy", **how}) as writer:
+        writer.write_table(table, group_rows)
+        writer.add_key_value_metadata(table.schema.metadata)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -115,7 +133,8 @@ def test_a_table_that_unpacks_to_more_than_allowed(
 
 
 def test_a_crate_has_stored_and_deflated_files_alone(tmp_path: Path) -> None:
-    (tmp_path / "crate.zip").write_bytes(packed(zipfile.ZIP_LZMA, 1))
+    with zipfile.ZipFile(tmp_path / "crate.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("results/i1.json", b"{}")
     refused = r"i1.json' in it is packed by method 14; only stored \(0\) and deflated \(8\) files are taken"
     with pytest.raises(crate.CrateError, match=refused), crate.unpacked(tmp_path / "crate.zip"):
         pass
@@ -161,12 +180,9 @@ def test_a_bundle_holds_regular_files(plan: Plan, kind: bytes) -> None:
     path = bundle(plan, observation(plan, STATE, 0))
     with tarfile.open(path, "a") as tar:
         link = tarfile.TarInfo("../../../etc/cron.d/x")
-        link.type, link.linkname = kind, "/etc/passwd"
+        link.type = kind
+        link.linkname = "/etc/passwd"
         tar.addfile(link)
-        content = bend.as_json(observation(plan, STATE, 1))
-        entry = tarfile.TarInfo("/etc/x")
-        entry.size = len(content)
-        tar.addfile(entry, io.BytesIO(content))
     _, refused = record.unpack(path, plan.results.root, "here")
     assert len(refused) == 1 and "is no regular file" in refused[0]
     assert not list(plan.results.root.rglob("*cron*"))
@@ -294,9 +310,9 @@ def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is() -> None:
     dead = action().dead_holder
     assert dead(gone) == "r1"
     assert dead({**gone, "pid_start": lease.start_of(os.getpid())}) is None
-    for wrong in ({"run": "../r1"}, {"run": 1}, {"machine": []}, {"pid": "1; true"}, {"pid": True}, {"pid": None}):
+    for wrong in ({"run": "../r1"}, {"machine": []}, {"pid": "1; true"}, {"pid": True}):
         assert dead({**gone, **wrong}) is None, wrong
-    assert [dead(holder) for holder in (None, [], "r1", {}, 1)] == [None] * 5
+    assert dead(None) is dead([]) is None
 
 
 def test_the_bounds_are_where_they_are_said_to_be() -> None:
@@ -306,10 +322,10 @@ def test_the_bounds_are_where_they_are_said_to_be() -> None:
     check(nested)
     with pytest.raises(Unacceptable, match="nested deeper"):
         check({"a": nested})
-    for text, message in (
-        ('{"a": Infinity}', "the number Infinity, which is none"),
-        ('{"a": 1e999}', "the number inf, which is none"),
-        ('{"a": ' + "9" * 40 + "}", "a whole number of 40 digits"),
+    for number, message in (
+        ("Infinity", "the number Infinity, which is none"),
+        ("1e999", "the number inf, which is none"),
+        ("9" * 40, "a whole number of 40 digits"),
     ):
         with pytest.raises(Unacceptable, match=message):
-            read(text, 100)
+            read(f'{{"a": {number}}}', 100)

@@ -69,6 +69,7 @@ def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec: dict, site: Site, 
     said = r"is formatted and mounted, but differs from before: Journal, MiB was 327, and is 81$"
     with pytest.raises(Failure, match=said):
         formatting.format_osts(spec, request(tmp_path), False)
+    site.answer(DUMP, HEADER)
     site.answer(LOOK, OST, OST.replace("0", "1"))
     with pytest.raises(Failure, match="was formatted as lustre-OST1111"):
         formatting.format_osts(spec, request(tmp_path), False)

@@ -264,10 +264,8 @@ def test_brw_stats_are_counted_between_two_looks() -> None:
 @pytest.mark.parametrize(
     ("name", "layout"),
     [
-        ("lfs_getstripe_y_plain_f1.txt", [(0, 1, MIB, 1, (1,))]),
         ("lfs_getstripe_y_pfl_big.txt", [(0, 1, 4 * MIB, 1, (1,)), (64 * MIB, 2, 4 * MIB, 0, (0, 1))]),
         ("lfs_getstripe_y_pfl_small.txt", [(0, 1, 4 * MIB, 0, (0,)), (64 * MIB, 2, 4 * MIB, -1, ())]),
-        ("lfs_getstripe_pfl_dir_d_yaml.txt", [(0, 1, 4 * MIB, -1, ()), (64 * MIB, 2, 4 * MIB, -1, ())]),
         ("lfs_getstripe_plain_dir_d.txt", [(0, 1, MIB, -1, ())]),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(
 
 @pytest.mark.root
 def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (closed / "empty").mkdir()
+    (closed / "local").mkdir()
     (closed / "file").write_text("")
     with ordinary_user():
         assert inventories_in(closed) == [closed / "secret"]

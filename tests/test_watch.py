@@ -21,7 +21,7 @@ from fsage.host.states import inspection
 from fsage.host.states.inspection import fingerprint
 from fsage.host.states.structure_check import StructureCheck
 from fsage.host.structure import files, fillers
-from fsage.host.system import fanotify, mounting
+from fsage.host.system import mounting
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
@@ -110,10 +110,7 @@ def is_lost_when_others_mount(target: Target, check: StructureCheck) -> None:
     assert there and target.watch and check.differs(now)[0] is None
     other = Path(f"{mount}-other")
     other.mkdir()
-    by_us: list[contextlib.AbstractContextManager[None]] = [
-        contextlib.nullcontext(),
-        target.watch.mounting(there.source),
-    ]
+    by_us = [contextlib.nullcontext(), target.watch.mounting(there.source)]
     for number, mounting_again in enumerate(by_us):  # a stranger unmounts it, or comes between when we do
         assert undisturbed(check, now)
         mounting.unmount(mount)
@@ -184,15 +181,3 @@ def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target
         os.rename(path, target.mounts[0] / "elsewhere")  # as this process, which is not watched
         files.fallocate(Path(path), stat.st_size)
         assert check.whole_differs(replace(now, fingerprint=fingerprint(target)["hash"])) is not None
-
-
-def test_events_are_told_apart() -> None:
-    in_directory, of_file = (
-        bytes((2, 0)) + (4).to_bytes(2, sys.byteorder),
-        bytes((1, 0)) + (4).to_bytes(2, sys.byteorder),
-    )
-    assert fanotify._harmless(fanotify.OPEN | fanotify.ON_DIRECTORY, in_directory)
-    assert fanotify._harmless(fanotify.ATTRIB, of_file), "a name less: another event says whose"
-    assert not fanotify._harmless(fanotify.ATTRIB, in_directory + of_file)
-    assert not fanotify._harmless(fanotify.OPEN, in_directory + of_file)
-    assert not fanotify._harmless(0x4000, b""), "the queue was full"
