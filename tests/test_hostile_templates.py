@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import preloaded
 import pytest
@@ -17,12 +15,7 @@ from sent import CLAIM, STUDY
 from test_playbooks import ROOT, ansible, inventory_of, request
 from tiers import first_of
 
-from fsage.base import Refusal
-from fsage.host.targets.opening import open_target
-from fsage.host.verbs import tune
 from fsage.plan import results
-from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 pytestmark = pytest.mark.system
 
@@ -109,18 +102,3 @@ def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
         said = ansible(inventory, "scrub.yml", "measure.yml", "-e", given)
         assert said.returncode != 0 and "Traceback" not in said.stdout + said.stderr
         assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.root
-def test_tuning_overwrites_no_file(spec: dict[str, Any], tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("keep\n")
-    (tmp_path / "config").mkdir()
-    for tuning in ({"../../../etc/hostname": "x"}, {"nr_requests": pipe(tmp_path / "ran")}):
-        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": tuning}))
-        with pytest.raises(StudyError, match="tuning"):
-            load_study(tmp_path / "config/tiny.yaml")
-    (queue,) = open_target(spec).queues()
-    with pytest.raises(Refusal, match="nothing was touched"):
-        tune.tune(spec, {"tuning": {os.path.relpath(victim, queue.resolve()): "overwritten"}}, False)
-    assert victim.read_text() == "keep\n"

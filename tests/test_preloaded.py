@@ -129,13 +129,3 @@ def test_where_a_fork_would_differ_the_program_itself_is_run(programs: tuple[Pat
         started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         pid = int(started.communicate(timeout=60)[0].splitlines()[-1])
         assert (pid == started.pid) == same and started.returncode == 0
-
-
-@pytest.mark.root
-@pytest.mark.unshare
-def test_it_works_in_the_mount_namespace_of_its_caller(programs: tuple[Path, Path], tmp_path: Path) -> None:
-    script = 'mount -t tmpfs none "$0" && cd "$0" && stat -Lc %i /proc/$$/ns/mnt && exec "$@"'
-    argv = ["unshare", "--mount", "sh", "-c", script, tmp_path, programs[1], "0", "pid"]
-    number, said, _ = subprocess.run(argv, input="", capture_output=True, text=True).stdout.split("\n", 2)
-    assert json.loads(said)["mounts"] == f"mnt:[{number}]"
-    assert json.loads(said)["folder"] == str(tmp_path)

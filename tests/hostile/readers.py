@@ -37,7 +37,6 @@ from fsage.report.compare import compare
 from fsage.run import play
 from fsage.studies.blast import workloads as blastn
 from fsage.studies.lustre.host import clients, servers, space, stripes
-from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
@@ -56,7 +55,7 @@ class Reader:
 
     inputs: Callable[[], st.SearchStrategy[Any]]
     read: Callable[[Any], object]
-    refuses: tuple[type[Exception], ...]
+    refuses: type[Exception] | tuple[type[Exception], ...]
     examples: int
     one_line: bool = False
 
@@ -120,21 +119,19 @@ def records() -> list[dict[str, Any]]:
 
 def _records(record: Any) -> None:
     """A bent record beside a whole one, as table, groups and files."""
-    good = records()[0]
-    place = folder() / "records" / good["target"] / good["study"] / good["state"]
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "bent.json").write_bytes(bend.as_json(record))
-    (place / f"{good['cell']}.json").write_bytes(bend.as_json(good))
-    frame = dataset.load([place / "bent.json", place / f"{good['cell']}.json"])
+    whole = records()[0]
+    (kept,) = store([whole], folder() / "records")
+    bent = kept.with_name("bent.json")
+    bent.write_bytes(bend.as_json(record))
+    frame = dataset.load([bent, kept])
     assert len(frame) == 2, "a record that cannot be read is counted"
     dataset.write(frame, folder() / "tables")
     summarise(frame)
 
 
-def _records_named_alike() -> st.SearchStrategy[Any]:
-    good = records()[0]
-    name = {**{key: good[key] for key in ("target", "study", "state")}, "cell": "bent"}
-    return bend.values([record | name for record in records()])
+def _named_alike() -> st.SearchStrategy[Any]:
+    name = {key: records()[0][key] for key in ("target", "study", "state")}
+    return bend.values([record | name | {"cell": "bent"} for record in records()])
 
 
 def _states(value: Any) -> None:
@@ -164,13 +161,12 @@ def small_study() -> Path:
 @cache
 def crate() -> dict[str, bytes]:
     """A crate of it, file by file."""
-    root, inventory = folder() / "results", ROOT / "inventories" / "local"
-    plan = load_plan(small_study(), inventory, root)
-    store(make_records(plan.study), root / "records")
-    made = make_evidence(plan.study, folder() / "made")
-    for state, path in made.items():
-        results.write(plan.results.state(state), json.loads(path.read_bytes()))
-    results.write(plan.results.claim, {"id": "x", "capacity_bytes": 1 << 30, "calibration": {"write_mib_s": 1.5}})
+    inventory = ROOT / "inventories" / "local"
+    root = folder() / "results"
+    study = load_study(small_study())
+    store(make_records(study), root / "records")
+    make_evidence(study, root / "states" / "local" / "small")
+    results.write(root / "targets/local.json", {"id": "x", "capacity_bytes": 1 << 30, "calibration": {}})
     plan = load_plan(small_study(), inventory, root)
     to = export.export(plan, small_study(), inventory, folder() / "crate")
     found = {str(path.relative_to(to)): path.read_bytes() for path in sorted(to.rglob("*")) if path.is_file()}
@@ -218,7 +214,6 @@ q1\ts1\t100\t0\t0\t1\t100\t1\t100\t0.0\t185
 """
 NETFLOW = {"phase": "scan", "distribution": "synchronous", "tasks": 1, "shares": 3, "least_shares": 1}
 NETFLOW |= {"began": 1e9, "seconds": 1.5, "bytes": 100, "records": 5, "checksum": 7}
-STRUCTURES = (b"PAF:70.30@264M", b"PAF:70.30,20.40:67005@264M,1G<16337756", b"paf:1.0@1")
 SIZES = (b"264M", b"8 MiB", b"1T", b"4096")
 TABLE = b"size,count\n4K,400\n32M,60\n64M,40\n200M,1\n"
 ANSIBLE = b'fatal: [node1]: FAILED! => \n    changed: false\n    msg: "no: such"\n'
@@ -259,22 +254,21 @@ ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0"
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
-    "study": Reader(_studies, _study, (StudyError,), 25),
-    "only": Reader(lambda: bend.values(ENTRIES), _narrowed, (StudyError,), 50),
-    "target": Reader(recorded_texts("inventories/*/group_vars/all/target.yml"), _target, (StudyError,), 40),
-    "notation": Reader(bent(*STRUCTURES), _text(notation.parse), (notation.NotationError,), 100),
-    "size": Reader(bent(*SIZES), _text(sizes.parse_size), (ValueError,), 100),
-    "pattern": Reader(bent(b"A to 1G", b"C to 512M"), _text(_pattern), (ValueError,), 50),
-    "sizes by line": Reader(bent(b"4096\n0\n64M\n" * 5), _sizes("a.txt"), (ValueError,), 50),
-    "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), (ValueError,), 75),
-    "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), (ValueError,), 75),
+    "study": Reader(_studies, _study, StudyError, 25),
+    "only": Reader(lambda: bend.values(ENTRIES), _narrowed, StudyError, 50),
+    "target": Reader(recorded_texts("inventories/*/group_vars/all/target.yml"), _target, StudyError, 40),
+    "size": Reader(bent(*SIZES), _text(sizes.parse_size), ValueError, 100),
+    "pattern": Reader(bent(b"A to 1G", b"C to 512M"), _text(_pattern), ValueError, 50),
+    "sizes by line": Reader(bent(b"4096\n0\n64M\n" * 5), _sizes("a.txt"), ValueError, 50),
+    "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), ValueError, 75),
+    "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), ValueError, 75),
     # What tools print.
-    "evidence": Reader(recorded_texts("tests/data/evidence/*.txt"), _evidence, (ValueError,), 30),
-    "fio": Reader(recorded_texts("tests/data/corpus/fio-*/*.stdout", 4), _output(fio.parse), (BadOutput,), 75),
-    "ior": Reader(recorded_texts("tests/data/corpus/ior-*/*.stdout", 4), _output(ior.parse), (BadOutput,), 75),
-    "mdtest": Reader(recorded_texts("tests/data/corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), (BadOutput,), 75),
-    "blastn": Reader(bent(BLASTN), _output(blastn.parse), (BadOutput,), 50),
-    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program_result), (BadOutput,), 50),
+    "evidence": Reader(recorded_texts("tests/data/evidence/*.txt"), _evidence, ValueError, 30),
+    "fio": Reader(recorded_texts("tests/data/corpus/fio-*/*.stdout", 4), _output(fio.parse), BadOutput, 75),
+    "ior": Reader(recorded_texts("tests/data/corpus/ior-*/*.stdout", 4), _output(ior.parse), BadOutput, 75),
+    "mdtest": Reader(recorded_texts("tests/data/corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), BadOutput, 75),
+    "blastn": Reader(bent(BLASTN), _output(blastn.parse), BadOutput, 50),
+    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program_result), BadOutput, 50),
     **{
         pattern: Reader(recorded_texts(f"tests/data/lustre/{pattern}"), _text(parse), (Failure, Refusal), 40)
         for pattern, parse in (
@@ -292,22 +286,22 @@ READERS = {
         f"answer: {key}": Reader(
             lambda key=key: bend.values([messages.SAVED[key]()]),
             messages.read_saved(key),
-            (Unacceptable,),
+            Unacceptable,
             25,
             one_line=True,
         )
         for key in messages.SAVED
     },
-    "request": Reader(messages.questions, messages.read_question, (Refusal,), 75, one_line=True),
-    "host's answer": Reader(messages.host_answers, messages.read_host_answer, (Unacceptable,), 75, one_line=True),
+    "request": Reader(messages.questions, messages.read_question, Refusal, 75, one_line=True),
+    "host's answer": Reader(messages.host_answers, messages.read_host_answer, Unacceptable, 75, one_line=True),
     "OSTs": Reader(
-        lambda: bend.values([messages.OSTS]).map(bend.as_json), messages.read_osts, (Refusal,), 50, one_line=True
+        lambda: bend.values([messages.OSTS]).map(bend.as_json), messages.read_osts, Refusal, 50, one_line=True
     ),
     "agent's answer": Reader(messages.agent_answers, messages.read_agent_answer, (), 75),
     # What was kept or handed on.
-    "records": Reader(_records_named_alike, _records, (ValueError,), 6),
+    "records": Reader(_named_alike, _records, ValueError, 6),
     "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 6),
-    "parquet": Reader(lambda: bend.texts(parquets()), _parquet, (ValueError,), 4),
-    "unpack": Reader(_crates, _unpack, (crates.CrateError,), 30),
-    "crate": Reader(_crates, _remake, (crates.CrateError,), 2),
+    "parquet": Reader(lambda: bend.texts(parquets()), _parquet, ValueError, 4),
+    "unpack": Reader(_crates, _unpack, crates.CrateError, 30),
+    "crate": Reader(_crates, _remake, crates.CrateError, 2),
 }
