@@ -168,14 +168,15 @@ def test_evidence_is_what_the_tools_say(aged):
         first, copy = (length for start, length in RESERVED if start < store["device_bytes"])
         left = unallocated + size - used - store["free_bytes"]
         assert left in (first, first + copy), "the copy of the superblock may lie among metadata"
+    nothing_is_written_by_looking(aged, device, mount)
+    is_read_while_others_use_it(device, mount)
 
 
-@pytest.mark.root
-def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
+def nothing_is_written_by_looking(aged: Target, device: str, mount: Path) -> None:
     inspection.settle(aged)
-    (device,), (mount,) = aged.devices, aged.mounts
     before = sectors_written(device)
-    of_device, of_mount = inspect(device, 0)["stores"][0], inspect(str(mount), 1_000_000)["stores"][0]
+    of_device = inspect(device, 0)["stores"][0]
+    of_mount = inspect(str(mount), 1_000_000)["stores"][0]
     of_part = inspect(str(mount / "filler"), 5)["stores"][0]
     assert sectors_written(device) == before
     check_sums(of_mount)
@@ -200,7 +201,6 @@ def test_the_command_looks_at_devices_and_mounts_and_writes_nothing(aged):
             pieces = fragmentation.of_file(fiemap.extents(mount / "new")).extents
             (mount / "new").unlink()
             assert said.low / 2 <= pieces <= 2 * said.high <= 4 * said.low, (size, pieces, said)
-    is_read_while_others_use_it(device, mount)
 
 
 def is_read_while_others_use_it(device: str, mount: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiers import first_of
 
 from fsage.evidence import page
-from fsage.layouts import saved
+from fsage.layouts import saved, stream
 from fsage.layouts.store import KEYS, NotThisText
 from fsage.layouts.terminal import extents_per_file
 
@@ -141,7 +141,6 @@ def test_filefrag_without_v_and_of_many_files():
     [
         (b"", "it is empty"),
         (b"\n" * 100, "which no program writes whose text is read"),
-        (b"x" * (16 << 20) + b"x", "a line of more than 16 MiB"),
         (TEXTS["filefrag_v_s2_f1"], "cannot be mapped"),
         (TEXTS["filefrag_v_four"] + TEXTS["e2freefrag_c"].replace(b"   64K", b"   0: 64K"), "which is no extent"),
         (TEXTS["xfs_bmap_v"].replace(b"   3: [", b"   4: [", 1), "extent 4 where 3 should be"),
@@ -164,6 +163,12 @@ def test_foreign_or_bent_text_is_refused_with_the_reason(text, reason):
     with pytest.raises(NotThisText, match=reason) as caught:
         read(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr(stream, "LINE_BYTES", MIB)
+    with pytest.raises(NotThisText, match="a line of more than 1 MiB"):
+        read(b"x" * (3 * MIB))
 
 
 @given(st.sampled_from(["dumpe2fs", "dumpe2fs_h", "e2freefrag", "e2freefrag_c", "filefrag_v_onost0"]), st.floats(0, 1))

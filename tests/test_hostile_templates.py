@@ -11,9 +11,8 @@ import preloaded
 import pytest
 import yaml
 from hostile.messages import STATE, make_plan
-from sent import CLAIM, STUDY
+from sent import CLAIM
 from test_playbooks import ROOT, ansible, inventory_of, request
-from tiers import first_of
 
 from fsage.plan import results
 
@@ -71,25 +70,21 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("answers/*"))
 
 
-@pytest.mark.parametrize("whose", first_of("study", "claim"))
-def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_path: Path) -> None:
-    """A claim's copy comes from a host, a study's tuning from its author; requests are made of both."""
+def test_the_text_of_a_claims_copy_never_runs(tmp_path: Path) -> None:
+    """It comes from a host, and requests are made of it."""
     inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})
     make_plan(tmp_path)
     ran = tmp_path / "ran"
     jinja = pipe(ran)
-    if whose == "claim":
-        copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
-        results.write(tmp_path / "results/targets/here.json", copy)
-    else:
-        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
+    copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
+    results.write(tmp_path / "results/targets/here.json", copy)
     where = ["--target", "here", "--results", "results", "--studies", "config", "--inventories", "inventories"]
     (tmp_path / "playbooks").symlink_to(ROOT / "playbooks")
     argv = ["fsage", *where, "visit", "tiny", STATE]
     said = subprocess.run(argv, cwd=tmp_path, env=preloaded.environment(), capture_output=True, text=True)
     assert not ran.exists(), "it ran"
     assert said.returncode != 0 and "Traceback" not in said.stderr, said.stderr
-    assert ("tuning.scheduler: is" if whose == "study" else "the request's") in said.stderr, said.stderr
+    assert "the request's" in said.stderr, said.stderr
 
 
 @pytest.mark.long

@@ -102,7 +102,7 @@ def test_everything_else_is_refused(
 
 
 def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, site: Site, tmp_path: Path) -> None:
-    site.answer(LOOK, "checking for existing Lustre data: not found\n", stderr="tunefs.lustre FATAL: no\n", rc=19)
+    site.answer(LOOK, stderr="tunefs.lustre FATAL: no\n", rc=19)
     with pytest.raises(Refusal, match=r"status 19: tunefs.lustre FATAL: no; nothing was formatted"):
         formatting.format_osts(spec, request(tmp_path), False)
     site.answer(FINDMNT, recorded("findmnt_lustre.json"))

@@ -21,7 +21,7 @@ from fsage.host.states import inspection
 from fsage.host.states.inspection import fingerprint
 from fsage.host.states.structure_check import StructureCheck
 from fsage.host.structure import files, fillers
-from fsage.host.system import mounting
+from fsage.host.system import fanotify, mounting
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
@@ -181,3 +181,9 @@ def test_what_moved_without_an_event_is_noticed_when_the_visit_ends(local_target
         os.rename(path, target.mounts[0] / "elsewhere")  # as this process, which is not watched
         files.fallocate(Path(path), stat.st_size)
         assert check.whole_differs(replace(now, fingerprint=fingerprint(target)["hash"])) is not None
+
+
+def test_what_changes_nothing_is_harmless() -> None:
+    of_file = bytes((1, 0)) + (4).to_bytes(2, sys.byteorder)
+    assert fanotify._harmless(fanotify.OPEN | fanotify.ON_DIRECTORY, of_file)
+    assert fanotify._harmless(fanotify.ATTRIB, of_file), "a name less: another event says whose"
