@@ -23,7 +23,6 @@ from fsage.host.stores.filesystems import named
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.layouts import ext4, fiemap, fragmentation, machine, placement, saved
 from fsage.layouts.btrfs import RESERVED
 from fsage.layouts.filesystems import of_store
@@ -37,15 +36,15 @@ MIB = 1 << 20
 STEPS = (populate(60, sizes=(MIB,)), fragment(40), populate(48, generation=2))
 
 
-def said(*words: str) -> str:
+def said(*words):
     return subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
 
 
-def read(text: str) -> dict:
+def read(text):
     return saved.read(io.BytesIO(text.encode())).summary(0)
 
 
-def check_sums(store: dict) -> None:
+def check_sums(store):
     """Every byte and every group is counted once."""
     assert store["used_bytes"] + store["free_bytes"] == store["device_bytes"]
     classes = store["free_extents"]["histogram"]
@@ -67,7 +66,7 @@ def check_sums(store: dict) -> None:
         assert sum(int(number) * count for number, count in numbers) == files["extents"]
 
 
-def image_of(place: Path, mib: float, *make: str) -> str:
+def image_of(place, mib, *make):
     """An image of so many MiB with a file system."""
     with open(place / make[0], "wb") as image:
         image.truncate(int(mib * MIB))
@@ -76,20 +75,20 @@ def image_of(place: Path, mib: float, *make: str) -> str:
 
 
 @pytest.fixture(params=first_of("ext4", *sorted({*filesystems.names()} - {"ext4"})))
-def aged(request, local_target) -> Target:
+def aged(request, local_target):
     local_target["filesystem"] = request.param
     claimed(local_target)
     bring(local_target, *STEPS)
     return open_target(local_target)
 
 
-def block_places(path: str, target: Target) -> np.ndarray:
+def block_places(path, target):
     """The middle of each block of a file, in bytes from the first one of its device."""
     pieces = named(target.filesystem).on_device(Path(path), fiemap.extents(path))
     return np.concatenate([np.arange(piece.physical, piece.physical + piece.length, 4096) + 2048 for piece in pieces])
 
 
-def device_bytes(target: Target) -> int:
+def device_bytes(target):
     """Of the block device; btrfs has addresses of its own."""
     if target.filesystem == "btrfs":
         space = os.statvfs(target.mounts[0])
@@ -114,7 +113,7 @@ def test_a_file_lies_on_the_device_where_it_is_said(tmp_path, filesystem):
     assert b"".join(found) == content
 
 
-def sectors_written(device: str) -> int:
+def sectors_written(device):
     return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[6])
 
 
@@ -172,7 +171,7 @@ def test_evidence_is_what_the_tools_say(aged):
     is_read_while_others_use_it(device, mount)
 
 
-def nothing_is_written_by_looking(aged: Target, device: str, mount: Path) -> None:
+def nothing_is_written_by_looking(aged, device, mount):
     inspection.settle(aged)
     before = sectors_written(device)
     of_device = inspect(device, 0)["stores"][0]
@@ -203,10 +202,10 @@ def nothing_is_written_by_looking(aged: Target, device: str, mount: Path) -> Non
             assert said.low / 2 <= pieces <= 2 * said.high <= 4 * said.low, (size, pieces, said)
 
 
-def is_read_while_others_use_it(device: str, mount: Path) -> None:
+def is_read_while_others_use_it(device, mount):
     over = threading.Event()
 
-    def use() -> None:
+    def use():
         for number in itertools.takewhile(lambda _: not over.is_set(), itertools.count()):
             with open(mount / f"used{number % 50}", "wb") as file:
                 os.posix_fallocate(file.fileno(), 0, 1 + number * 7919 % MIB)

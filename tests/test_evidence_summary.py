@@ -12,9 +12,9 @@ from fsage.layouts.freespace import ALIGNED_POWERS, BUCKETS, Buckets, Counting, 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
 
 
-def runs(bits: list[bool]) -> list[tuple[int, int]]:
+def runs(bits):
     """Start and length of the runs of True."""
-    found: list[tuple[int, int]] = []
+    found = []
     for place, bit in enumerate(bits):
         if bit and place and bits[place - 1]:
             found[-1] = (found[-1][0], found[-1][1] + 1)

@@ -23,11 +23,11 @@ TEXTS = {path.stem: path.read_bytes() for path in HERE.glob("*.txt")}
 MIB = 1 << 20
 
 
-def read(text: bytes) -> dict:
+def read(text):
     return saved.read(io.BytesIO(text)).summary(0)
 
 
-def read_text(name: str) -> dict:
+def read_text(name):
     return read(TEXTS[name])
 
 

@@ -1,9 +1,5 @@
 """How filler is laid on real file systems: in turns, alike each time, and what real writes do in the same requests."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from small_filesystems import MIB, small
 
@@ -17,7 +13,7 @@ pytestmark = pytest.mark.root
 COUNT, SIZE = 4, 16 * MIB
 
 
-def laid(filesystem: str, place: Path, request_bytes: int, method: str) -> list[list[fiemap.Extent]]:
+def laid(filesystem, place, request_bytes, method):
     """Extents of COUNT files that grew at once on an empty file system."""
     with small(filesystem, place / f"{method}{request_bytes}") as made:
         paths = [made.point / str(number) for number in range(COUNT)]
@@ -50,7 +46,7 @@ def test_files_that_grow_at_once_lie_in_turns_a_request_each(tmp_path, filesyste
 
 def test_batches_take_every_file_of_a_shard_once_and_so_many_of_a_store():
     for count, shards, stores, at_once in [(37, 3, 2, 4), (5, 2, 4, 16), (0, 1, 2, 4), (16, 4, 4, 1)]:
-        seen: list[int] = []
+        seen = []
         for shard in range(shards):
             for batch in host.batches(range(shard, count, shards), stores, at_once):
                 assert all(sum(index % stores == store for index in batch) <= at_once for store in range(stores))

@@ -1,7 +1,5 @@
 """`fsage fragments` on real file systems, and the commands that it prints, run by a shell."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from session import PREFIX
-from small_filesystems import MIB, Small, fragmented, small
+from small_filesystems import MIB, fragmented, small
 
 from fsage.cli import main
 from fsage.host.stores import filesystems
@@ -37,7 +35,7 @@ def mounted(request, tmp_path_factory):
 def fsage(tmp_path, monkeypatch, capfd):
     """The command: exit status, what it prints, what it complains of."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
+    def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["fsage", "--results", str(tmp_path), *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", "160")
         with pytest.raises(SystemExit) as ended:
@@ -48,7 +46,7 @@ def fsage(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.root
-def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_path: Path, fsage) -> None:
+def test_what_is_found_and_what_the_printed_command_does(mounted, tmp_path, fsage):
     folder = mounted.point / "mine"
     folder.mkdir()
     fragmented({folder / name: pieces for name, pieces in (("f 0", 48), (ODD_NAME, 49), ("-f 2", 50))})
@@ -77,7 +75,7 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     shutil.rmtree(folder)
 
 
-def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
+def test_wrong_input_is_said_in_a_sentence(tmp_path, fsage):
     for words, ends_with, said in (
         ([tmp_path / "gone"], 1, f"{tmp_path}/gone: No such file"),
         ([tmp_path, "--by", "size"], 2, "there are extents, ratio"),
@@ -88,7 +86,7 @@ def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
 
 
 @pytest.mark.root
-def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) -> None:
+def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys):
     with (
         tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}user-", dir="/var/tmp") as place,
         contextlib.ExitStack() as made,
@@ -131,14 +129,14 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) ->
 
 
 @pytest.mark.root
-def test_what_a_loss_of_power_risks_is_known(tmp_path: Path) -> None:
+def test_what_a_loss_of_power_risks_is_known(tmp_path):
     for name, options in (("with", "rmapbt=1"), ("without", "rmapbt=0")):
         with small("xfs", tmp_path / name, "-m", options) as made:
             risk = filesystems.named("xfs").risk(str(made.point))
             assert (risk is None) == (name == "with"), risk
 
 
-def test_the_bound_is_the_model() -> None:
+def test_the_bound_is_the_model():
     device = Device(0.01, 1e8, "given")
     file = fragmentation.Fragmentation(1, 100, 2, 10**8)
     assert (device.read_s(file), device.gain_s(file)) == pytest.approx((2.0, 0.98))

@@ -1,7 +1,5 @@
 """An ext4 made like another one, by the header of its text; and blocks taken in its bitmap without a mount."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import os
@@ -20,11 +18,10 @@ from fsage.base.message import Unacceptable
 from fsage.host.filesystems.ext4 import WritableBitmap
 from fsage.layouts import ext4, extents, saved
 from fsage.layouts.ext4 import BlockBitmap
-from fsage.layouts.extents import Extents
 from fsage.layouts.filesystems import Xfs
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.geometry import Geometry, XfsGeometry, why_not
-from fsage.layouts.store import NotThisText, Store
+from fsage.layouts.store import NotThisText
 
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
 OST = "-i 69905 -I 512 -G 256 -J size=16 -m 5 -O uninit_bg,flex_bg,^resize_inode,64bit,^metadata_csum,quota,huge_file"
@@ -38,7 +35,7 @@ MADE = [
 ]
 
 
-def made(place: Path, *options: str, mib: int = 1500) -> Path:
+def made(place, *options, mib=1500):
     place.touch()
     os.truncate(place, mib * MIB)
     late = "lazy_itable_init=1,nodiscard"
@@ -48,8 +45,8 @@ def made(place: Path, *options: str, mib: int = 1500) -> Path:
     return place
 
 
-def free_of(image: Path) -> Extents:
-    free: Extents = []
+def free_of(image):
+    free = []
     ext4.of_device(str(image), Counting(keep=lambda *ends: free.extend(zip(*ends, strict=True))))
     return free
 
@@ -84,14 +81,14 @@ def test_what_is_made_by_a_header_has_its_metadata_in_the_same_places(tmp_path, 
 def test_an_xfs_is_made_like_another_by_its_mount_and_by_the_text_of_xfs_db(tmp_path, options):
     """A grown one has many small groups: mkfs would choose four."""
 
-    def made_xfs(name: str, *words: str, mib: int) -> Path:
+    def made_xfs(name, *words, mib):
         image = tmp_path / name
         image.touch()
         os.truncate(image, mib * MIB)
         subprocess.run(["mkfs.xfs", "-q", "-f", *words, image], check=True)
         return image
 
-    def seen(image: Path) -> Store:
+    def seen(image):
         (tmp_path / "point").mkdir(exist_ok=True)
         subprocess.run(["mount", "-o", "loop,ro,norecovery", image, tmp_path / "point"], check=True)
         try:
@@ -141,7 +138,7 @@ def test_what_is_no_ext4_is_refused_in_the_librarys_words(tmp_path):
 def test_what_a_header_says_that_cannot_be_made_is_said():
     text = (EVIDENCE / "dumpe2fs.txt").read_bytes()
 
-    def read(old: bytes, new: bytes) -> str | None:
+    def read(old, new):
         assert old in text
         return why_not(Geometry, saved.read(io.BytesIO(text.replace(old, new, 1))).geometry)
 

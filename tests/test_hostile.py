@@ -4,8 +4,6 @@ A reader takes what was bent or says why not. It may use 500 MiB more than it be
 Inputs are drawn alike each time; `./run pytest -m long tests/test_hostile.py` draws many more.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json
@@ -16,7 +14,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +45,7 @@ Read = Callable[[str, int], dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def bent_samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+def bent_samples(tmp_path_factory):
     """Let a reader read so many times its examples, in a process of its own; what became of them."""
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-W", "ignore", "-m", "hostile"]
@@ -55,11 +53,11 @@ def bent_samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
     tables = HERE.parent / ".hypothesis"  # of all characters, which take seconds to make
     surroundings = {**os.environ, "PYTHONPATH": path, "HYPOTHESIS_STORAGE_DIRECTORY": str(tables)}
     where = {"cwd": tmp_path_factory.mktemp("hostile"), "env": surroundings}
-    with subprocess.Popen(command, **where, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, **where, **pipes) as process:
 
-        def read(name: str, times: int) -> dict[str, Any]:
+        def read(name, times):
             print(json.dumps([name, times, str(tmp_path_factory.mktemp("hostile"))]), file=process.stdin, flush=True)
-            answer: dict[str, Any] = json.loads(process.stdout.readline())
+            answer = json.loads(process.stdout.readline())
             assert "failed" not in answer, answer["failed"]
             return answer
 
@@ -70,23 +68,21 @@ def bent_samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("times", first_of(1, LONG))
 @pytest.mark.parametrize("name", READERS)
-def test_a_reader_takes_what_was_bent_or_says_why_not(
-    name: str, times: int, bent_samples: Read, record_property: Any
-) -> None:
+def test_a_reader_takes_what_was_bent_or_says_why_not(name, times, bent_samples, record_property):
     record_property("bent", bent_samples(name, times))
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory):
     return make_plan(tmp_path_factory.mktemp("plan"))
 
 
-def unpacked(plan: Plan, *observations: Any) -> list[str]:
+def unpacked(plan, *observations):
     """Why observations in a bundle were refused."""
     return record.unpack(bundle(plan, *observations), plan.results.root, "here").refused
 
 
-def kept_aside(plan: Plan) -> list[bytes]:
+def kept_aside(plan):
     """What was refused, as it came."""
     return [path.read_bytes() for path in (plan.results.root / "refused/here").iterdir()]
 
@@ -94,7 +90,7 @@ def kept_aside(plan: Plan) -> list[bytes]:
 # what is packed
 
 
-def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
+def parquet_of(rows, text_bytes=0, **how):
     """A table of so many rows that packs well: each column has one value, `why` has a text of so many bytes."""
     table = pq.read_table(io.BytesIO(parquets()[0])).take(pa.array([0] * rows))
     for place, column in enumerate(table.columns):
@@ -121,9 +117,7 @@ def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
         ({"rows": 2, "store_schema": True}, "has a column of another type than ours: why is dictionary<"),
     ],
 )
-def test_a_table_that_unpacks_to_more_than_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any], said: str
-) -> None:
+def test_a_table_that_unpacks_to_more_than_allowed(tmp_path, monkeypatch, how, said):
     monkeypatch.chdir(tmp_path)  # where samples are made
     content = parquet_of(**how)
     assert len(content) < 200_000
@@ -132,7 +126,7 @@ def test_a_table_that_unpacks_to_more_than_allowed(
         dataset.read(tmp_path)
 
 
-def test_a_crate_has_stored_and_deflated_files_alone(tmp_path: Path) -> None:
+def test_a_crate_has_stored_and_deflated_files_alone(tmp_path):
     with zipfile.ZipFile(tmp_path / "crate.zip", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("results/i1.json", b"{}")
     refused = r"i1.json' in it is packed by method 14; only stored \(0\) and deflated \(8\) files are taken"
@@ -144,15 +138,13 @@ def test_a_crate_has_stored_and_deflated_files_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", SAVED)
-def test_an_answer_that_nobody_bent_is_saved_as_it_is(
-    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_nobody_bent_is_saved_as_it_is(key, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where samples are made
     assert saved(key, SAVED[key]()) == json.loads(bend.as_json(SAVED[key]()))
     assert made_request()["state"] == STATE
 
 
-def test_a_claim_of_an_unknown_device_model_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_of_an_unknown_device_model_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where samples are made
     for model, said in (({"kind": "x\x1b"}, r"kind is 'x\x1b'"), ({"kind": "computed", "of": []}, "of is []")):
         with pytest.raises(Unacceptable, match=re.escape(f"device_model.{said}: one of none, ")):
@@ -160,7 +152,7 @@ def test_a_claim_of_an_unknown_device_model_is_not_kept(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("key", ["study", "state", "cell"])
-def test_an_observation_makes_no_file_elsewhere(key: str, tmp_path: Path) -> None:
+def test_an_observation_makes_no_file_elsewhere(key, tmp_path):
     plan = make_plan(tmp_path)
     good, evil = observation(plan, STATE, 0), observation(plan, STATE, 1) | {key: EVIL}
     path, before = bundle(plan, evil, good), files_below(tmp_path)
@@ -172,7 +164,7 @@ def test_an_observation_makes_no_file_elsewhere(key: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
-def test_a_bundle_holds_regular_files(plan: Plan, kind: bytes) -> None:
+def test_a_bundle_holds_regular_files(plan, kind):
     path = bundle(plan, observation(plan, STATE, 0))
     with tarfile.open(path, "a") as tar:
         link = tarfile.TarInfo("../../../etc/cron.d/x")
@@ -184,7 +176,7 @@ def test_a_bundle_holds_regular_files(plan: Plan, kind: bytes) -> None:
     assert not list(plan.results.root.rglob("*cron*"))
 
 
-def test_a_bundle_that_was_cut_short_or_is_none_is_kept(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_that_was_cut_short_or_is_none_is_kept(plan, monkeypatch):
     both = [observation(plan, STATE, number) for number in (0, 1)]
     whole = bundle(plan, *both).read_bytes()
     in_the_middle = whole[:2560] + b"x" * 512 + whole[3072:]
@@ -199,7 +191,7 @@ def test_a_bundle_that_was_cut_short_or_is_none_is_kept(plan: Plan, monkeypatch:
     assert "bytes, and at most 100 are taken" in unpacked(plan, both[1])[0]
 
 
-def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan: Plan) -> None:
+def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan):
     lost = observation(plan, "60.50@8M", 0)
     for change in (
         {"attempt": 2},
@@ -220,7 +212,7 @@ def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan: Pla
     assert record.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
 
 
-def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path: Path) -> None:
+def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path):
     plan = make_plan(tmp_path)
     odd = observation(plan, STATE, 0)
     del odd["phases"][0]["stdout"]
@@ -232,7 +224,7 @@ def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path
     assert re.fullmatch(said, kept["why"]), kept["why"]
 
 
-def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path: Path) -> None:
+def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path):
     plan, copies = make_plan(tmp_path), 300
     first = observation(plan, STATE, 0)
     anew = dataclasses.replace(plan, claim={**CLAIM, "id": "c2"})  # claimed again before that came home
@@ -249,18 +241,18 @@ def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path: P
     assert (raw["id"], raw["claim"], raw["attempt"], raw["requested_attempt"]) == ("y", "c2", 2, 1)
 
 
-def over_ssh(run: Callable[..., dict]) -> Any:
+def over_ssh(run):
     """The action on a host, where `run` is the connection."""
     made = action().ActionModule.__new__(action().ActionModule)
     made._connection, made._low_level_execute_command = SimpleNamespace(transport="ssh"), run
     return made
 
 
-def test_a_host_that_sends_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_sends_without_an_end_is_cut_off(monkeypatch):
     monkeypatch.setattr(action(), "HEARD_BYTES", 64 << 20)
     before = resource.getrlimit(resource.RLIMIT_AS)
 
-    def endless(line: str, in_data: bytes | None) -> dict:
+    def endless(line, in_data):
         with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as host:
             try:
                 return {"stdout": host.communicate()[0]}  # as Ansible does: all of it is kept
@@ -273,7 +265,7 @@ def test_a_host_that_sends_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyP
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
-def test_what_a_host_says_steers_no_terminal() -> None:
+def test_what_a_host_says_steers_no_terminal():
     ran = {"stdout": "", "stderr": "started\n\x1b[2Jgone\u202e", "rc": 1}
     assert action().answer_of("probe", ran)["msg"].endswith(r"it last said: \x1b[2Jgone\u202e")
     ran["stdout"] = json.dumps({"msg": "two\nlines\u202e\x9b"})
@@ -281,13 +273,13 @@ def test_what_a_host_says_steers_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 7, 20, 21])
-def test_a_hosts_file_comes_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, length: int) -> None:
+def test_a_hosts_file_comes_in_parts(monkeypatch, tmp_path, length):
     path, content = tmp_path / "a 'bundle'", os.urandom(length)
     path.write_bytes(content)
     monkeypatch.setattr(action(), "PART_BYTES", 7)
     monkeypatch.setattr(action(), "BUNDLE_BYTES", 20)
 
-    def shell(line: str, in_data: bytes | None) -> dict:
+    def shell(line, in_data):
         ran = subprocess.run(line, shell=True, capture_output=True, text=True)
         return {"rc": ran.returncode, "stdout": ran.stdout, "stderr": ran.stderr}
 
@@ -301,7 +293,7 @@ def test_a_hosts_file_comes_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         list(over_ssh(shell)._fetch("/gone", sys.executable))
 
 
-def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is() -> None:
+def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is():
     gone = {"run": "r1", "machine": lease.machine(), "pid": os.getpid(), "pid_start": 1}
     dead = action().dead_holder
     assert dead(gone) == "r1"
@@ -311,8 +303,8 @@ def test_a_holder_that_a_host_names_is_looked_up_only_as_what_it_is() -> None:
     assert dead(None) is dead([]) is None
 
 
-def test_the_bounds_are_where_they_are_said_to_be() -> None:
-    nested: Any = 1
+def test_the_bounds_are_where_they_are_said_to_be():
+    nested = 1
     for _ in range(DEPTH - 1):
         nested = {"a": nested}
     check(nested)

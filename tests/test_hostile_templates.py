@@ -1,11 +1,8 @@
 """No text of a host, of a study's author or of a request is a template, a path or a key that Ansible obeys."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import preloaded
 import pytest
@@ -19,7 +16,7 @@ from fsage.plan import results
 pytestmark = pytest.mark.system
 
 
-def pipe(place: Path) -> str:
+def pipe(place):
     """A template that leaves a file when it runs."""
     return f"{{{{ lookup('pipe', 'touch {place}') }}}}"
 
@@ -32,7 +29,7 @@ print(json.dumps({{"changed": True, "msg": {jinja!r}, "proof": [{jinja!r}], **{a
 
 
 @pytest.mark.root
-def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
+def test_what_a_host_answers_is_never_a_template(tmp_path):
     ran = tmp_path / "ran"
     jinja = pipe(ran)
     everywhere = {"text": jinja, "list": [jinja], jinja: jinja}
@@ -70,7 +67,7 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("answers/*"))
 
 
-def test_the_text_of_a_claims_copy_never_runs(tmp_path: Path) -> None:
+def test_the_text_of_a_claims_copy_never_runs(tmp_path):
     """It comes from a host, and requests are made of it."""
     inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})
     make_plan(tmp_path)
@@ -88,7 +85,7 @@ def test_the_text_of_a_claims_copy_never_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
+def test_the_text_of_a_request_never_runs(tmp_path):
     inventory = inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop", "home": str(tmp_path)})
     jinja, path = pipe(tmp_path / "ran"), tmp_path / "request.json"
     for value in (jinja, {jinja: jinja}, [{"kind": jinja, "name": jinja}]):

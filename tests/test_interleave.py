@@ -1,7 +1,5 @@
 """Files whose pieces lie in turns, deleted one by one: on real file systems, as exact as asked."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,18 +11,18 @@ from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.layouts import fiemap
 from fsage.model import structure
-from fsage.model.structure import Step, path_of
+from fsage.model.structure import path_of
 from fsage.studies.prealloc import model as prealloc
 
 FILES = 5
 
 
-def mingled(piece_bytes: int, method: str = "fallocate") -> Step:
+def mingled(piece_bytes, method="fallocate"):
     of = {"files": FILES, "granularity_bytes": piece_bytes, "method": method}
     return structure.read({"kind": "interleave", "generation": 1, **of})
 
 
-def thinned(deleted: int) -> Step:
+def thinned(deleted):
     return structure.read({"kind": "delete_files", "generation": 1, "deleted": deleted, "seed": 67005})
 
 

@@ -1,14 +1,12 @@
 """OSTs are formatted only when asked for by the file system's name, and only what is an OST of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import preloaded
 import pytest
 import yaml
-from lustre_site import Site, lustre_target, recorded, site_in
+from lustre_site import lustre_target, recorded, site_in
 
 from fsage.base import Failure, Refusal
 from fsage.plan.target import load_target
@@ -29,7 +27,7 @@ FINDMNT = "findmnt --json --list --types lustre"
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(tmp_path, monkeypatch):
     site = site_in(
         tmp_path, monkeypatch, "findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount", "dumpe2fs"
     )
@@ -39,22 +37,22 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 @pytest.fixture
-def spec(tmp_path: Path, site: Site) -> dict:
+def spec(tmp_path, site):
     spec = lustre_target(tmp_path, site)
     site.answer(FINDMNT, rc=1)  # a server that is no client
     return spec
 
 
-def request(tmp_path: Path, destroy: str = "lustre", device: str = "/dev/vdc") -> dict:
+def request(tmp_path, destroy="lustre", device="/dev/vdc"):
     return {"destroy": destroy, "osts": [{"device": device, "mount": str(tmp_path / "ost0")}]}
 
 
-def touched(site: Site) -> set[str]:
+def touched(site):
     """The programs that ran and change something."""
     return {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}
 
 
-def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec, site, tmp_path):
     mount = f"mount -t lustre /dev/vdc {tmp_path}/ost0"
     for command in (MKFS, mount):
         site.answer(command)
@@ -75,7 +73,7 @@ def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec: dict, site: Site, 
         formatting.format_osts(spec, request(tmp_path), False)
 
 
-def test_a_journal_elsewhere_is_not_lost_in_passing(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_a_journal_elsewhere_is_not_lost_in_passing(spec, site, tmp_path):
     site.answer(DUMP, HEADER.replace("Total journal blocks:", "Journal device:"))
     with pytest.raises(Refusal, match=r"has a journal on another device, or none, .* nothing was formatted"):
         formatting.format_osts(spec, request(tmp_path), False)
@@ -92,16 +90,14 @@ def test_a_journal_elsewhere_is_not_lost_in_passing(spec: dict, site: Site, tmp_
         ("lustre", ("Target: ", "Tragedy:"), "holds no Lustre target"),
     ],
 )
-def test_everything_else_is_refused(
-    spec: dict, site: Site, tmp_path: Path, destroy: str, holds: tuple[str, str], says: str
-) -> None:
+def test_everything_else_is_refused(spec, site, tmp_path, destroy, holds, says):
     site.answer(LOOK, OST.replace(*holds))
     with pytest.raises(Refusal, match=says):
         formatting.format_osts(spec, request(tmp_path, destroy), False)
     assert not touched(site)
 
 
-def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec, site, tmp_path):
     site.answer(LOOK, stderr="tunefs.lustre FATAL: no\n", rc=19)
     with pytest.raises(Refusal, match=r"status 19: tunefs.lustre FATAL: no; nothing was formatted"):
         formatting.format_osts(spec, request(tmp_path), False)
@@ -111,7 +107,7 @@ def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, 
 
 
 @pytest.mark.root
-def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_the_playbook_refuses_unless_the_file_system_is_named(spec, site, tmp_path):
     """One bad device of one server, and no server is touched."""
     site.answer("tunefs.lustre --dryrun /dev/vdx", "checking for existing Lustre data: not found\n", rc=1)
     this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
@@ -130,7 +126,7 @@ def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: 
         assert not touched(site)
 
 
-def test_the_example_of_a_site_is_whole() -> None:
+def test_the_example_of_a_site_is_whole():
     place = ROOT / "inventories" / "lustre"
     target = load_target(place)
     groups = yaml.safe_load((place / "hosts.yml").read_text())["all"]["children"]

@@ -1,14 +1,11 @@
 """What Lustre's tools print, read: on recorded output, whole and damaged."""
 
-from __future__ import annotations
-
 import errno
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from lustre_site import NEIGHBOUR, SERVERS, Site, recorded, session
+from lustre_site import NEIGHBOUR, SERVERS, recorded, session
 
 from fsage.base import Failure, Refusal
 from fsage.host.__main__ import way_out
@@ -24,7 +21,7 @@ FINDMNT = "findmnt --json --list --types lustre"
 DECLARED = {"mgs": "10.0.2.15@tcp", "fsname": "lustre"}
 
 
-def test_lfs_df_gives_osts_and_leaves_metadata_targets_out() -> None:
+def test_lfs_df_gives_osts_and_leaves_metadata_targets_out():
     first, second = space.parse(recorded("lfs_df.txt"))
     assert first == ("lustre-OST0000", 0, 7693660 * KIB, 1392 * KIB, 7256456 * KIB)
     assert second.number == 1
@@ -33,7 +30,7 @@ def test_lfs_df_gives_osts_and_leaves_metadata_targets_out() -> None:
     assert 8 < space.fullness(space.parse(full))["lustre-OST0001"]["fullness_percent"] < 9
 
 
-def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity() -> None:
+def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity():
     text = recorded("lfs_df.txt")
     with pytest.raises(Failure, match="cut short"):
         space.parse("".join(text.splitlines(keepends=True)[:3]))
@@ -44,14 +41,12 @@ def test_lfs_df_that_misses_an_ost_is_never_taken_for_less_capacity() -> None:
         space.parse(text.replace(text.splitlines()[3] + "\n", ""))
 
 
-def test_an_ost_that_is_not_needed_may_be_silent_and_what_passes_is_asked_again(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ost_that_is_not_needed_may_be_silent_and_what_passes_is_asked_again(site, monkeypatch):
     """The reason is a sentence. Nobody waits for what does not pass."""
     text = recorded("lfs_df.txt")
     line = text.splitlines()[3]
 
-    def says(why: str) -> str:
+    def says(why):
         return text.replace(line, f"lustre-OST0001_UUID : {why}")
 
     for passing in ("Input/output error", "Cannot send after transport endpoint shutdown"):
@@ -72,9 +67,7 @@ def test_an_ost_that_is_not_needed_may_be_silent_and_what_passes_is_asked_again(
         space.read_osts(PLACE, [0])
 
 
-def test_where_lfs_df_did_not_end_once_only_those_that_answer_are_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_lfs_df_did_not_end_once_only_those_that_answer_are_asked(tmp_path, monkeypatch):
     """A state asks often; each time two minutes passed. Then it is tried again."""
     (tmp_path / "said").write_text(recorded("lfs_df.txt"))
     (tmp_path / "lfs").write_text(
@@ -95,7 +88,7 @@ def test_where_lfs_df_did_not_end_once_only_those_that_answer_are_asked(
         space.read_osts(PLACE)
 
 
-def test_an_error_of_io_names_what_does_not_answer(site: Site) -> None:
+def test_an_error_of_io_names_what_does_not_answer(site):
     text = recorded("lfs_df.txt")
     _, _, ost, other, _, summary, *_ = text.splitlines()
     left = text.replace(ost, "OST0000             : inactive device")
@@ -108,14 +101,14 @@ def test_an_error_of_io_names_what_does_not_answer(site: Site) -> None:
     assert way_out(error, spec) == way_out(OSError(errno.ENOSPC, ""), spec) == ""
 
 
-def test_a_target_of_which_an_ost_is_lost_is_not_opened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_of_which_an_ost_is_lost_is_not_opened(site, monkeypatch):
     """To read what lies there would wait for ever; one that only comes back is waited for, one left out is not."""
     lost = recorded("lctl_server_uuid.txt")
     site.answer(SERVERS, lost, lost, lost.replace("DISCONN", "FULL"))
     of_mount = "ff24107519ab3800"
     site.answer(f"lfs getname {PLACE}", f"lustre-{of_mount} {PLACE}\n")
 
-    def wait(*osts: int) -> None:
+    def wait(*osts):
         clients.await_servers(PLACE, "lustre", lambda: list(osts) or None)
 
     wait()
@@ -134,7 +127,7 @@ LOOKS = [answer["stdout"] for answer in session("enospc_one_ost.txt")["lfs df /m
 EMPTY = {"lustre-OST0000": 1392 * KIB, "lustre-OST0001": 1392 * KIB}
 
 
-def test_quiet_looks_are_no_proof_that_deleted_objects_are_gone(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_looks_are_no_proof_that_deleted_objects_are_gone(site, monkeypatch):
     """As seen: for 7 s the old numbers stay as they were, then all is free at once."""
     monkeypatch.setattr(space, "STILL_S", 5)
     site.answer("lfs df /mnt/lustre", *[LOOKS[1]] * 7, recorded("lfs_df.txt"))
@@ -143,7 +136,7 @@ def test_quiet_looks_are_no_proof_that_deleted_objects_are_gone(site: Site, monk
     assert len(site.commands("lfs df")) == 9
 
 
-def test_what_a_server_has_still_to_destroy_is_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_server_has_still_to_destroy_is_waited_for(site, monkeypatch):
     monkeypatch.setattr(space, "PENDING_EVERY_S", (0,))
     monkeypatch.setattr(space, "STILL_S", 5)  # a busy machine may pause for longer than 10 ms
     pending = [3, 3, 1, 0]
@@ -152,7 +145,7 @@ def test_what_a_server_has_still_to_destroy_is_waited_for(site: Site, monkeypatc
     assert not pending and len(site.commands("lfs df")) == 1
 
 
-def test_a_count_that_stands_still_is_not_waited_for_where_nothing_is_wrong(site: Site) -> None:
+def test_a_count_that_stands_still_is_not_waited_for_where_nothing_is_wrong(site):
     """As an MDT's whose OST was formatted anew."""
     site.answer("lfs df /mnt/lustre", recorded("lfs_df.txt"))
     left = budget.as_left(EMPTY, 0)
@@ -165,7 +158,7 @@ def test_a_count_that_stands_still_is_not_waited_for_where_nothing_is_wrong(site
             space.await_frees(PLACE, partial(int, pending), left)
 
 
-def test_what_others_may_change_is_tolerated_and_no_more() -> None:
+def test_what_others_may_change_is_tolerated_and_no_more():
     then = {"a": 100 * MIB, "b": 200 * MIB}
     more = {"a": 103 * MIB, "b": 197 * MIB}
     assert budget.moved(then, more, 2 * MIB) == []
@@ -185,13 +178,13 @@ def test_what_others_may_change_is_tolerated_and_no_more() -> None:
         ("/mnt/lustre", {}, "declare a directory below a mount"),
     ],
 )
-def test_another_file_system_is_refused(site: Site, directory: str, declared: dict, says: str) -> None:
+def test_another_file_system_is_refused(site, directory, declared, says):
     site.answer(FINDMNT, recorded("findmnt_lustre.json"))
     with pytest.raises(Refusal, match=says):
         clients.client_mount(DECLARED | declared, Path(directory))
 
 
-def test_a_client_is_told_from_servers_and_a_fileset_is_a_mount_of_its_file_system(site: Site) -> None:
+def test_a_client_is_told_from_servers_and_a_fileset_is_a_mount_of_its_file_system(site):
     text = recorded("findmnt_lustre.json")
     (client,) = clients.parse_mounts(text)
     assert client[:4] == (PLACE, "10.0.2.15@tcp", "lustre", "/")
@@ -200,7 +193,7 @@ def test_a_client_is_told_from_servers_and_a_fileset_is_a_mount_of_its_file_syst
     assert clients.client_mount(DECLARED, PLACE / "fsage").root == "/projects"
 
 
-def test_parameters_of_the_metadata_server_are_left_out(site: Site) -> None:
+def test_parameters_of_the_metadata_server_are_left_out(site):
     known = session("lctl_get_param_n_tunables.txt")
     site.answers(known)
     asked = next(command for command in known if "-n" not in command and "per_file" in command)
@@ -211,7 +204,7 @@ def test_parameters_of_the_metadata_server_are_left_out(site: Site) -> None:
     assert lctl.get("osc.*.read_ahead_step") == {}
 
 
-def test_values_of_several_lines_stay_with_their_name() -> None:
+def test_values_of_several_lines_stay_with_their_name():
     found = lctl.parse(session("lctl_get_param_n_tunables.txt")["lctl get_param llite.*.*read_ahead*"][0]["stdout"])
     assert found["llite.lustre-ff11000110ffb000.read_ahead_stats"].splitlines()[0].startswith("snapshot_time ")
     mntdev = lctl.parse(recorded("lctl_mntdev.txt"))
@@ -219,7 +212,7 @@ def test_values_of_several_lines_stay_with_their_name() -> None:
     assert mntdev["osd-ldiskfs.lustre-OST0001.fstype"] == "ldiskfs"
 
 
-def test_how_long_the_requests_of_each_ost_took_is_read(site: Site) -> None:
+def test_how_long_the_requests_of_each_ost_took_is_read(site):
     """Sizes in bytes, and requests of other kinds, are left out; an OST that had none yet has zeros."""
     text = recorded("lctl_obdfilter_stats.txt") + "obdfilter.lustre-OST0002.stats=\nsnapshot_time   1.5 secs.nsecs\n"
     site.answer("lctl get_param obdfilter.lustre-OST*.stats", text)
@@ -231,7 +224,7 @@ def test_how_long_the_requests_of_each_ost_took_is_read(site: Site) -> None:
     }
 
 
-def test_brw_stats_are_counted_between_two_looks() -> None:
+def test_brw_stats_are_counted_between_two_looks():
     stats = servers.parse_stats(recorded("lctl_brw_stats.txt"))
     assert len(stats) == 8
     assert stats["disk fragmented I/Os"] == {"1": [0, 25], "2": [0, 1]}
@@ -253,11 +246,11 @@ def test_brw_stats_are_counted_between_two_looks() -> None:
         ("lfs_getstripe_plain_dir_d.txt", [(0, 1, MIB, -1, ())]),
     ],
 )
-def test_layouts_of_files_and_directories(name: str, layout: list) -> None:
+def test_layouts_of_files_and_directories(name, layout):
     assert [component[:5] for component in stripes.parse(recorded(name))] == layout
 
 
-def test_a_directory_whose_striping_was_taken_back_has_the_default() -> None:
+def test_a_directory_whose_striping_was_taken_back_has_the_default():
     said = session("lfs_setstripe_errors.txt")["lfs getstripe -d /mnt/lustre/plain"][0]["stdout"]
     assert stripes.parse(said) == [(0, 1, 4 * MIB, -1, (), "")]
     assert stripes.parse(said + "pool:          fast\n")[0].pool == "fast"
@@ -265,10 +258,10 @@ def test_a_directory_whose_striping_was_taken_back_has_the_default() -> None:
         stripes.parse("lmm_stripe_count:  2\nlmm_stripe_size:   41943")
 
 
-def test_striping_that_is_refused_fails_with_the_reason(site: Site) -> None:
+def test_striping_that_is_refused_fails_with_the_reason(site):
     command = "lfs setstripe -c 1 -S 1M -i 7 /mnt/lustre/d"
     site.answers({command: session("lfs_setstripe_errors.txt")["lfs setstripe -i 7 /mnt/lustre/bad_i7"]})
-    declared: Any = {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": 7, "pool": None, "osts": None}
+    declared = {"stripe_count": 1, "stripe_size_mib": 1, "first_ost": 7, "pool": None, "osts": None}
     with pytest.raises(Failure, match=r"status 22: .* Invalid argument"):
         stripes.set_on(PLACE / "d", declared, declared)
     assert site.commands() == [command]

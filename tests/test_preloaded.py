@@ -1,16 +1,12 @@
 """A call of a preloaded program arrives, runs and ends as one of the program itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import preloaded
 import pytest
@@ -48,7 +44,7 @@ SCRIPT = "#!{python}\nimport sys\nfrom loaded import main\nif __name__ == '__mai
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+def programs(tmp_path_factory):
     """A program, and the shim that stands for it."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "loaded.py").write_text(LOADED)
@@ -60,14 +56,14 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
     assert not shims.exists()
 
 
-def ended(argv: list[Any], **how: Any) -> tuple[int, str, str]:
+def ended(argv, **how):
     """Exit code, output, and the last line on the error output: above it, a traceback names other files."""
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, **how)
     return ran.returncode, ran.stdout, ran.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("how", ["3", "256", "nothing", "a sentence", "raise", "die"])
-def test_a_call_is_what_it_is_of_the_program_itself(programs: tuple[Path, Path], how: str, tmp_path: Path) -> None:
+def test_a_call_is_what_it_is_of_the_program_itself(programs, how, tmp_path):
     folder = tmp_path / "one two ü"
     folder.mkdir()
     for early in ("first", "second", "first"):  # what is read while it is loaded is read of each environment
@@ -79,7 +75,7 @@ def test_a_call_is_what_it_is_of_the_program_itself(programs: tuple[Path, Path],
         assert served == itself and json.loads(served[1])["early"] == early
 
 
-def waiting(program: Path, folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
+def waiting(program, folder, *words):
     """The program at work, and its process, which is not the shim's."""
     (folder / "pid").unlink(missing_ok=True)
     started = subprocess.Popen([program, "wait", *words], cwd=folder)
@@ -87,7 +83,7 @@ def waiting(program: Path, folder: Path, *words: str) -> tuple[subprocess.Popen[
     return started, int((folder / "pid").read_text())
 
 
-def until(condition: Any) -> None:
+def until(condition):
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -98,9 +94,7 @@ def until(condition: Any) -> None:
     ("number", "words", "code"),
     [(signal.SIGTERM, ("handled",), 7), (signal.SIGINT, (), -2)],
 )
-def test_a_signal_reaches_it_and_its_end_is_the_callers(
-    programs: tuple[Path, Path], number: int, words: tuple[str, ...], code: int, tmp_path: Path
-) -> None:
+def test_a_signal_reaches_it_and_its_end_is_the_callers(programs, number, words, code, tmp_path):
     for program in programs:
         started, pid = waiting(program, tmp_path, *words)
         assert (pid == started.pid) == (program == programs[0])
@@ -108,7 +102,7 @@ def test_a_signal_reaches_it_and_its_end_is_the_callers(
         assert started.wait(timeout=30) == code
 
 
-def test_it_does_not_outlive_its_caller(programs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_it_does_not_outlive_its_caller(programs, tmp_path):
     started, pid = waiting(programs[1], tmp_path)
     started.kill()
     assert started.wait(timeout=30) == -9
@@ -123,7 +117,7 @@ def test_it_does_not_outlive_its_caller(programs: tuple[Path, Path], tmp_path: P
         pytest.param(["unshare", "--uts"], marks=[pytest.mark.root, pytest.mark.unshare]),
     ],
 )
-def test_where_a_fork_would_differ_the_program_itself_is_run(programs: tuple[Path, Path], front: list[str]) -> None:
+def test_where_a_fork_would_differ_the_program_itself_is_run(programs, front):
     for words, same in (([], False), (front, True)):
         argv = [*words, programs[1], "0", "pid"]
         started = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,7 +1,5 @@
 """What an administrator takes to a server: the wheel, installed without an index into an empty environment."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -22,12 +20,12 @@ EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory):
     """The command `fsage` of an environment that has its package and what that depends on, and nothing else."""
     folder = tmp_path_factory.mktemp("server")
     env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
 
-    def call(*words: str | Path) -> None:
+    def call(*words):
         ran = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, env=env, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -42,11 +40,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "env/bin/fsage"
 
 
-def ran(*words: str | Path) -> str:
+def ran(*words):
     return subprocess.run(words, cwd="/", capture_output=True, text=True, check=True).stdout
 
 
-def test_layouts_need_no_other_part_of_fsage_and_no_package() -> None:
+def test_layouts_need_no_other_part_of_fsage_and_no_package():
     names = [path.stem for path in (ROOT / "src/fsage/layouts").glob("*.py") if path.stem != "monitoring"]
     words = "import importlib, sys; [importlib.import_module(f'fsage.layouts.{name}') for name in sys.argv[1:]]"
     words += "; print(*sorted({name.split('.')[1] for name in sys.modules if name.startswith('fsage.')}))"
@@ -58,7 +56,7 @@ def test_layouts_need_no_other_part_of_fsage_and_no_package() -> None:
 
 
 @pytest.mark.long
-def test_the_package_alone_reads_texts_and_says_what_it_is(installed: Path) -> None:
+def test_the_package_alone_reads_texts_and_says_what_it_is(installed):
     assert ran(installed, "--version") == f"fsage {fsage.__version__}\n"
     assert "128 groups, the largest" in ran(installed, "evidence", EXAMPLE)
     assert "fsage_free_bytes" in ran(installed, "evidence", "--openmetrics", EXAMPLE)
@@ -67,7 +65,7 @@ def test_the_package_alone_reads_texts_and_says_what_it_is(installed: Path) -> N
 
 
 @pytest.mark.root
-def test_the_package_alone_looks_at_a_file_system(installed: Path, tmp_path: Path) -> None:
+def test_the_package_alone_looks_at_a_file_system(installed, tmp_path):
     with small("ext4", tmp_path / "mnt") as made:
         fragmented({made.point / "f": 40})
         os.sync()
@@ -85,14 +83,12 @@ def test_the_package_alone_looks_at_a_file_system(installed: Path, tmp_path: Pat
         (["fragments", "/none"], 1, "/none: No such file or directory"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(
-    words: list[str], code: int, complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_is_a_sentence(words, code, complaint, capsys):
     assert server.main(words) == code and complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", [("--time-limit", "0"), ("--rate-mb-s", "inf"), ("--worst", "-1")])
-def test_numbers_have_limits(option: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_have_limits(option, capsys):
     with pytest.raises(SystemExit, match="2"):
         server.main(["evidence" if option[0] == "--time-limit" else "fragments", "x", *option])
     assert "is no " in capsys.readouterr().err

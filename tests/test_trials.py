@@ -1,7 +1,5 @@
 """Texts from public reports, each with its right value or the reason why it is refused (data/trials, reconstructed)."""
 
-from __future__ import annotations
-
 import binascii
 import io
 import json
@@ -20,7 +18,7 @@ from fsage.parse import BadOutput, fio, ior, mdtest
 HERE = Path(__file__).parent / "data" / "trials"
 
 
-def by_line(text: str, begin: str, end: str = "\n") -> str:
+def by_line(text, begin, end="\n"):
     """The text, each line between what is put around it; `begin` may have the line's number, from 1."""
     return "".join(f"{begin.format(number)}{line}{end}" for number, line in enumerate(text.splitlines(), 1))
 
@@ -135,7 +133,7 @@ def test_what_mail_and_editors_add_changes_no_number(parser, name, change):
     assert parser.parse(change(text), "", 0) == parser.parse(text, "", 0)
 
 
-def look(content: bytes | str) -> tuple[dict, str]:
+def look(content):
     """The store that a text tells of, and the sentences of its verdict."""
     content = content.encode() if isinstance(content, str) else content
     store = saved.read(io.BytesIO(content)).summary(0)
@@ -646,7 +644,7 @@ def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
         look(BUDDIES.replace("#1  ", "#3  "))
 
 
-def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
+def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have():
     """A real one: `gfree`, the descriptors' count, has 494 blocks more, which belong to open files."""
     text = (HERE.parent / "lustre" / "mb_groups.txt").read_text()
     store, said = look(text)
@@ -656,7 +654,7 @@ def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
     assert "lists 64 groups and has no mark of its end" in said and not store["warnings"]
 
 
-def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners() -> None:
+def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners():
     assert look(FIEMAP)[0]["filesystem"] is None, "any can be asked so"
     assert look(FSMAP_V)[0]["groups"]["count"] == 2
     store, _ = look(FSMAP.replace("static fs metadata", "special 102:1"))
@@ -664,7 +662,7 @@ def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners() -> None:
     assert store["absent"]["groups"] == "fsmap tells of groups only with -v"
 
 
-def test_a_comma_of_another_language_changes_no_number() -> None:
+def test_a_comma_of_another_language_changes_no_number():
     """xfs_db prints percents with the comma of its user's language."""
     for text in (TABLE, OLD_FREESP, "actual 120, ideal 30, fragmentation factor 75.00%\n"):
         commas = re.sub(r"(\d)\.(\d\d\b)", r"\1,\2", text)

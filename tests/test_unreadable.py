@@ -1,16 +1,12 @@
 """What cannot be read is not "none": whatever this user may not see is named, or stops the work."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -44,7 +40,7 @@ print(start_of(other), ended(other, began), ended(own, start_of(own)), ended(own
 
 
 @pytest.fixture
-def closed() -> Iterator[Path]:
+def closed():
     """A folder that all may enter, with a folder `secret` in it that belongs to root alone."""
     with tempfile.TemporaryDirectory(prefix="fsage-test-unreadable-", dir="/var/tmp") as place:
         os.chmod(place, 0o755)
@@ -55,7 +51,7 @@ def closed() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def ordinary_user() -> Iterator[None]:
+def ordinary_user():
     os.seteuid(NOBODY)
     try:
         yield
@@ -65,7 +61,7 @@ def ordinary_user() -> Iterator[None]:
 
 @pytest.mark.root
 @pytest.mark.parametrize("option", ["hidepid=0", "hidepid=2"])
-def test_a_run_of_another_user_that_proc_hides_has_not_ended(option: str) -> None:
+def test_a_run_of_another_user_that_proc_hides_has_not_ended(option):
     mounted = f'mount -t proc -o {option} proc /proc && exec "$0" -c "$1" $$'
     shell = f"sleep 60 & {mounted.replace('$$', '$!')}"
     words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", shell, sys.executable, HIDDEN]
@@ -74,7 +70,7 @@ def test_a_run_of_another_user_that_proc_hides_has_not_ended(option: str) -> Non
     assert said[1:] == ["False", "False", "True", "True"]
 
 
-def test_only_where_no_data_are_left_a_sparse_file_has_none() -> None:
+def test_only_where_no_data_are_left_a_sparse_file_has_none():
     with subprocess.Popen(["true"], stdout=subprocess.PIPE) as pipe, pytest.raises(OSError, match="Illegal seek"):
         assert pipe.stdout
         list(copies.data_ranges(pipe.stdout.fileno(), 0, 4096))
@@ -83,22 +79,20 @@ def test_only_where_no_data_are_left_a_sparse_file_has_none() -> None:
         assert list(copies.data_ranges(sparse.fileno(), 0, 1 << 20)) == []
 
 
-def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path):
     assert cgroups.words(tmp_path / "cgroup.procs") == []
     with pytest.raises(IsADirectoryError):
         cgroups.words(tmp_path)
 
 
 @pytest.mark.root
-def test_no_directory_is_left_without_its_extent_size(closed: Path) -> None:
+def test_no_directory_is_left_without_its_extent_size(closed):
     with ordinary_user(), pytest.raises(PermissionError):
         ExtentSize().directories(closed)
 
 
 @pytest.mark.root
-def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(
-    closed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(closed, monkeypatch):
     """Each command of a user looks first for what killed runs have set on the host."""
     monkeypatch.setattr(settings, "NOTE", closed / "secret/settings.json")
     with ordinary_user():
@@ -106,7 +100,7 @@ def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(
 
 
 @pytest.mark.root
-def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_inventory_that_is_hidden_is_named(closed, capfd):
     (closed / "local").mkdir()
     (closed / "file").write_text("")
     with ordinary_user():
@@ -117,7 +111,7 @@ def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.Captur
 
 
 @pytest.mark.root
-def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> None:
+def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed):
     image = closed / "secret/file"
     home = closed / "home"
     note = home / "mine/images.json"
@@ -132,7 +126,7 @@ def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> Non
 
 
 @pytest.mark.root
-def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed, monkeypatch):
     monkeypatch.chdir(closed)
     assert start.why_not_here() is None
     with ordinary_user():
@@ -141,8 +135,8 @@ def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed: Path, monke
 
 
 @pytest.mark.root
-def test_a_source_that_is_hidden_may_be_on_the_target(closed: Path) -> None:
-    claim: Any = {"stores": [{"mount": "/", "image": None}]}
+def test_a_source_that_is_hidden_may_be_on_the_target(closed):
+    claim = {"stores": [{"mount": "/", "image": None}]}
     said = r"whether .*/secret/file is on the target is not known: .*Permission denied"
     with ordinary_user(), pytest.raises(ValueError, match=said):
         age.refuse_target(str(closed / "secret" / "file"), claim)
@@ -150,14 +144,14 @@ def test_a_source_that_is_hidden_may_be_on_the_target(closed: Path) -> None:
         age.refuse_target(str(closed / "none"), claim)
 
 
-def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path):
     (tmp_path / "answer").mkdir()
     with pytest.raises(AnsibleActionFail, match=f"^{tmp_path}/answer.part: Is a directory$"):
         action().keep(tmp_path / "answer", [b"{}"])
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_why_the_commit_is_not_known_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
     assert page.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -165,14 +159,14 @@ def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.root
-def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_log, "KMSG", str(tmp_path / "kmsg"))
     assert signs.look({}, [], [], None, serves=True)["absent"] == {
         "kernel": f"there is no {tmp_path}/kmsg here, as in a container"
     }
 
 
-def test_no_message_has_an_error_of_the_system_as_python_prints_it() -> None:
+def test_no_message_has_an_error_of_the_system_as_python_prints_it():
     handler = re.compile(r"^( *)except .*OSError.* as (\w+):\n((?:\1 .*\n|\n)+)", re.MULTILINE)
     printed = [
         f"{module}: {line.strip()}"

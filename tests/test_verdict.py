@@ -1,14 +1,11 @@
 """The verdict of `fsage evidence` and `fragments`: sentences that follow from numbers, on which scripts can fail."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +17,7 @@ from fsage.cli import app
 from fsage.layouts import filesystems, machine, placement, saved
 from fsage.layouts import verdict as said_of
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.placement import ByRequest, Extents, NearestFirst, NewFile
+from fsage.layouts.placement import ByRequest, Extents, NearestFirst
 from fsage.layouts.verdict import NAMES, of_fragments, parse_limits, reached, verdict
 
 ROOT = Path(__file__).parents[1]
@@ -28,9 +25,7 @@ TEXTS = ROOT / "tests" / "data" / "evidence"
 EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
 
 
-def store(
-    classes: dict[int, tuple[int, int]], filesystem: str | None = "ext4", used_bytes: int = GIB
-) -> dict[str, Any]:
+def store(classes, filesystem="ext4", used_bytes=GIB):
     """A store with free extents: from so many bytes, so many of them, so many bytes in all."""
     rows = [{"from_bytes": low, "extents": count, "bytes": size} for low, (count, size) in sorted(classes.items())]
     free_bytes = sum(row["bytes"] for row in rows)
@@ -51,7 +46,7 @@ def store(
     }
 
 
-def new_files(aged: dict[str, Any], direct: bool = False) -> list[NewFile]:
+def new_files(aged, direct=False):
     return placement.new_files(filesystems.of_store(aged), aged, None, direct)
 
 
@@ -109,7 +104,7 @@ def test_no_way_of_choosing_needs_fewer_extents_than_the_largest_extents_nor_mor
     assert 1 <= low <= high <= there_are + 2
 
 
-def counted(**numbers: int) -> dict[str, int]:
+def counted(**numbers):
     """What statvfs(2) says of AGED."""
     free = {"free_bytes": AGED["free_bytes"], "available_bytes": AGED["free_bytes"]}
     return {"bytes": AGED["device_bytes"], **free, "inodes": 1000, "free_inodes": 999, **numbers}

@@ -1,12 +1,9 @@
 """What can still be had on a full file system, and what fails first: on real ones, as two reports tell of them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -31,7 +28,7 @@ def made(tmp_path, new_target):
     with contextlib.ExitStack() as undo:
         image, point = tmp_path / "image", tmp_path / "mount"
 
-        def make(command: list[str], mib: int) -> Path:
+        def make(command, mib):
             image.touch()
             os.truncate(image, mib * MIB)
             subprocess.run([*command, str(image)], check=True, capture_output=True)
@@ -43,14 +40,14 @@ def made(tmp_path, new_target):
         yield make
 
 
-def prepared(point: Path) -> Path:
+def prepared(point):
     """As `looks` prepares its folder, for one look."""
     (point / "names0").mkdir()
     taken(point / "linked", BLOCK, least=BLOCK)
     return point
 
 
-def taken(path: Path, size: int, least: int, pieces: int | None = None) -> None:
+def taken(path, size, least, pieces=None):
     """Give a file all that can be had by requests of `size`, halved down to `least`; each in so many pieces more."""
     with open(path, "wb") as file:
         end = 0

@@ -6,8 +6,6 @@ own, forked from this one, which has loaded everything. Time is the process's ow
 waits without computing, as for a FIFO, is found out by the clock.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -17,7 +15,6 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -35,16 +32,16 @@ class TooLong(BaseException):
     """An input took more than MOST_S; no reader catches it."""
 
 
-def read_all(name: str, times: int) -> dict[str, Any]:
+def read_all(name, times):
     """What became of the inputs; a process that meets one that is neither taken nor refused ends."""
     reader = READERS[name]
     counts = {"accepted": 0, "refused": 0}
     slowest = 0.0
 
-    def late(*_: object) -> None:
+    def late(*_):
         raise TooLong(f"more than {MOST_S} s")
 
-    def watch(seconds: float, waiting_s: float) -> None:
+    def watch(seconds, waiting_s):
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, waiting_s)
 
@@ -60,7 +57,7 @@ def read_all(name: str, times: int) -> dict[str, Any]:
         phases=[Phase.generate],
     )
     @given(reader.inputs())
-    def read(drawn: Any) -> None:
+    def read(drawn):
         nonlocal slowest
         began = time.process_time()
         watch(MOST_S, MOST_WAITING_S)
@@ -92,7 +89,7 @@ def read_all(name: str, times: int) -> dict[str, Any]:
     return {"reader": name, **counts, **seconds, "mib": (after - before) >> 10}
 
 
-def in_process(name: str, times: int, folder: str) -> dict[str, Any]:
+def in_process(name, times, folder):
     """The same, in a process of its own that works in `folder`; what it reports, or why it reports nothing."""
     errors, report = Path(folder, "stderr"), Path(folder, "report.json")
     child = os.fork()
@@ -111,13 +108,13 @@ def in_process(name: str, times: int, folder: str) -> dict[str, Any]:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
         return {"failed": f"exit code {code}\n{errors.read_text(errors='replace')[-6000:]}"}
-    found: dict[str, Any] = json.loads(report.read_text())
+    found = json.loads(report.read_text())
     return found
 
 
 @settings(max_examples=3, database=None, deadline=None)
 @given(st.tuples(bend.ANY, st.uuids(), st.binary(), st.lists(st.integers(), min_size=100)))
-def draw_first(_: Any) -> None:
+def draw_first(_):
     """Hypothesis loads its tables when something is first drawn; those of a program's numbers at one draw in twenty."""
 
 

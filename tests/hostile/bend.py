@@ -1,14 +1,11 @@
 """Real samples bent: bytes cut, repeated, moved; values of JSON replaced by what no writer of ours writes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -43,7 +40,7 @@ BLOCKS = (
 )
 BLOCKS += (b"- - - - - - - - - - - - - - - - - - - - - - - - - x\n", b"\n\n", b": ", b",", b"{}", b"[]", b"null")
 HOSTILE = (*NUMBERS, *WORDS, *BLOCKS)
-DEEP: Any = 1
+DEEP = 1
 for _ in range(200):
     DEEP = [DEEP]
 VALUES = [
@@ -89,7 +86,7 @@ ANY = st.one_of(
 """Values that no writer of ours writes; those of the list twice as often as others."""
 
 
-def texts(samples: list[bytes]) -> st.SearchStrategy[bytes]:
+def texts(samples):
     """One of the samples, bent in one to four places."""
     step = st.tuples(st.integers(0, 7), places, places, st.sampled_from(HOSTILE), st.integers(2, 40))
     steps = st.lists(step, min_size=1, max_size=4)
@@ -99,7 +96,7 @@ def texts(samples: list[bytes]) -> st.SearchStrategy[bytes]:
 places = st.floats(0, 1)
 
 
-def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other: bytes) -> bytes:
+def _bent(text, steps, other):
     for kind, start, stop, word, times in steps:
         begin, end = sorted((int(start * len(text)), int(stop * len(text))))
         near = min(end, begin + 200)
@@ -128,14 +125,14 @@ def _bent(text: bytes, steps: list[tuple[int, float, float, bytes, int]], other:
     return text
 
 
-def values(samples: list[Any]) -> st.SearchStrategy[Any]:
+def values(samples):
     """One of the JSON samples, with one to three of its values replaced, taken away or added."""
     step = st.tuples(st.integers(0, 6), st.lists(places, min_size=12, max_size=12), ANY)
     steps = st.lists(step, min_size=1, max_size=3)
     return st.builds(_changed, st.sampled_from(samples), steps)
 
 
-def _changed(value: Any, steps: list[tuple[int, list[float], Any]]) -> Any:
+def _changed(value, steps):
     value = copy.deepcopy(value)
     for kind, way, given_new in steps:
         new = copy.deepcopy(given_new)  # the same one is drawn again, and must not come to lie in itself
@@ -162,18 +159,18 @@ def _changed(value: Any, steps: list[tuple[int, list[float], Any]]) -> Any:
     return value
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value):
     """JSON as Python writes it, NaN and lone surrogates included."""
     return json.dumps(value).encode()
 
 
-def assert_one_line(why: Exception) -> None:
+def assert_one_line(why):
     """A refusal that a terminal can show in one line."""
     text = str(why)
     assert text and text.isprintable() and len(text) < 3000, text[:3000]
 
 
 @cache
-def folder() -> Path:
+def folder():
     """One of this process, for files that are read again and again."""
     return Path(tempfile.mkdtemp(prefix="fsage-hostile-", dir=Path.cwd()))

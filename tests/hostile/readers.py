@@ -60,41 +60,41 @@ class Reader:
     one_line: bool = False
 
 
-def _file(name: str, content: bytes) -> Path:
+def _file(name, content):
     path = folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
-def _samples(pattern: str) -> list[bytes]:
+def _samples(pattern):
     return [path.read_bytes() for path in sorted(ROOT.glob(pattern))]
 
 
-def _study(text: bytes) -> None:
+def _study(text):
     study = load_study(_file("small.yaml", text))
     for state in recipes.expand(study):
         study.cells_of(state)
 
 
-def _narrowed(entry: Any) -> None:
+def _narrowed(entry):
     load_study(ROOT / "config" / "quickstart.yaml").narrowed(entry)
 
 
-def _target(text: bytes) -> None:
+def _target(text):
     place = _file("inventory/group_vars/all/target.yml", text)
     load_target(place.parents[2])
 
 
-def _evidence(text: bytes) -> None:
+def _evidence(text):
     found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
     list(terminal.tables(found["stores"][0]))
     json.dumps(found)
     evidence.page(found).encode()
 
 
-def _sizes(name: str) -> Callable[[bytes], None]:
-    def read(text: bytes) -> None:
+def _sizes(name):
+    def read(text):
         found = distribution.read(str(_file(name, text)))
         found.share_of_bytes(list(found.files)[:1])
         found.share_of_files(1 << 20)
@@ -102,22 +102,22 @@ def _sizes(name: str) -> Callable[[bytes], None]:
     return read
 
 
-def _output(parse: Any) -> Callable[[tuple[bytes, int]], None]:
+def _output(parse):
     return lambda text: parse(text.decode(errors="replace"), "", 0)
 
 
-def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
+def _text(parse):
     return lambda text: parse(text.decode(errors="replace"))
 
 
 @cache
-def records() -> list[dict[str, Any]]:
+def records():
     """A few of each recorded study."""
     some = map(recorded.taken, recorded.STUDIES)
     return [record for of in some for record in of[:: max(1, len(of) // 4)]]
 
 
-def _records(record: Any) -> None:
+def _records(record):
     """A bent record beside a whole one, as table, groups and files."""
     whole = records()[0]
     (kept,) = store([whole], folder() / "records")
@@ -129,24 +129,24 @@ def _records(record: Any) -> None:
     summarise(frame)
 
 
-def _named_alike() -> st.SearchStrategy[Any]:
+def _named_alike():
     name = {key: records()[0][key] for key in ("target", "study", "state")}
     return bend.values([record | name | {"cell": "bent"} for record in records()])
 
 
-def _states(value: Any) -> None:
+def _states(value):
     path = _file("state.json", bend.as_json(value))
     found = states_evidence.read({"10.00@264M": path}, {})
     layout.section(found, ["10.00@264M"], [], dataset.load([]))
 
 
-def _parquet(content: bytes) -> None:
+def _parquet(content):
     path = _file("records.parquet", content)
     compare(path, path, folder() / "compared")
 
 
 @cache
-def small_study() -> Path:
+def small_study():
     """A study of two states with a cell each, which was measured."""
     study = {
         "name": "small",
@@ -159,7 +159,7 @@ def small_study() -> Path:
 
 
 @cache
-def crate() -> dict[str, bytes]:
+def crate():
     """A crate of it, file by file."""
     inventory = ROOT / "inventories" / "local"
     root = folder() / "results"
@@ -173,7 +173,7 @@ def crate() -> dict[str, bytes]:
     return {name: content for name, content in found.items() if "/figures/" not in name}
 
 
-def _zip(files: dict[str, bytes]) -> bytes:
+def _zip(files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -181,7 +181,7 @@ def _zip(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _crates() -> st.SearchStrategy[bytes]:
+def _crates():
     """The crate as a zip: with a file of it bent as text or as JSON, or the zip itself bent."""
     whole = crate()
     drawn = [bend.texts([_zip(whole)])]
@@ -193,13 +193,13 @@ def _crates() -> st.SearchStrategy[bytes]:
     return st.one_of(drawn)
 
 
-def _remake(content: bytes) -> None:
+def _remake(content):
     to = folder() / "remade"
     shutil.rmtree(to, ignore_errors=True)
     export.remake(_file("crate.zip", content), to)
 
 
-def _unpack(content: bytes) -> None:
+def _unpack(content):
     with crates.unpacked(_file("crate.zip", content)):
         pass
 
@@ -219,38 +219,38 @@ TABLE = b"size,count\n4K,400\n32M,60\n64M,40\n200M,1\n"
 ANSIBLE = b'fatal: [node1]: FAILED! => \n    changed: false\n    msg: "no: such"\n'
 
 
-def parquets() -> list[bytes]:
+def parquets():
     place = folder() / "parquet"
     dataset.write(dataset.load(store(records()[:6], place)), place)
     return [(place / "records.parquet").read_bytes()]
 
 
-def _studies() -> st.SearchStrategy[bytes]:
+def _studies():
     """Studies of ours, called as the file that they are written to: bent as texts or as values."""
     texts = [re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M) for text in _samples("config/*.yaml")]
     values = bend.values([yaml.safe_load(text) for text in texts])
     return bend.texts(texts) | values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass"))
 
 
-def _pattern(text: str) -> object:
+def _pattern(text):
     return recipe.segments([text, "B"], 1 << 40, recipe.known_patterns().types)
 
 
-def _states_of_crate() -> list[Any]:
+def _states_of_crate():
     return [json.loads(content) for name, content in crate().items() if "/states/" in name]
 
 
-def bent(*samples: bytes) -> Callable[[], st.SearchStrategy[bytes]]:
+def bent(*samples):
     """Texts that stand here, bent."""
     return lambda: bend.texts(list(samples))
 
 
-def recorded_texts(pattern: str, step: int = 1) -> Callable[[], st.SearchStrategy[bytes]]:
+def recorded_texts(pattern, step=1):
     """Texts of the project, bent."""
     return lambda: bend.texts(_samples(pattern)[::step])
 
 
-ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
+ENTRIES = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
