@@ -1,12 +1,9 @@
 """Free extents, groups and files are counted as a bitmap, block by block, would count them."""
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsage.layouts.fragmentation import Extent, FileLayouts
 from fsage.layouts.freespace import ALIGNED_POWERS, BUCKETS, Buckets, Counting, FreeSpace
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
@@ -91,21 +88,3 @@ def test_every_group_is_in_one_bucket(free):
         inside = [each for each in free if each and bucket["from_share"] <= each / 64 < bucket["to_share"]]
         assert bucket["groups"] == len(inside)
     assert [bucket["label"] for bucket in buckets] == [label for label, _ in BUCKETS]
-
-
-@given(st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=5))
-def test_the_layout_score_is_the_share_of_blocks_behind_their_predecessor(files):
-    """Each file a list of the gaps between its blocks on the device, 1 for neighbours; counted here block by block."""
-    layouts = FileLayouts(4096)
-    behind = counted = 0
-    for gaps in files:
-        places = [sum(gaps[: number + 1]) for number in range(len(gaps))]
-        layouts.add([Extent(at * 4096, place * 4096, 4096, bool(at % 3)) for at, place in enumerate(places)])
-        pairs = list(itertools.pairwise(places))
-        behind += sum(after == before + 1 for before, after in pairs)
-        counted += len(pairs)
-    found = layouts.summary()
-    assert found["layout_score"] == (behind / counted if counted else None)
-    assert found["files"] == len(files) == sum(found["extents_per_file"].values())
-    assert found["extents"] == sum(int(number) * times for number, times in found["extents_per_file"].items())
-    assert found["bytes"] == 4096 * sum(map(len, files))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -75,12 +74,23 @@ def test_a_call_is_what_it_is_of_the_program_itself(programs, how, tmp_path):
         assert served == itself and json.loads(served[1])["early"] == early
 
 
-def waiting(program, folder, *words):
-    """The program at work, and its process, which is not the shim's."""
-    (folder / "pid").unlink(missing_ok=True)
-    started = subprocess.Popen([program, "wait", *words], cwd=folder)
-    until(lambda: (folder / "pid").exists())
-    return started, int((folder / "pid").read_text())
+def test_a_signal_reaches_it_and_it_ends_with_its_caller(programs, tmp_path):
+    def waiting(program):
+        """The program at work, and its process, which is not the shim's."""
+        (tmp_path / "pid").unlink(missing_ok=True)
+        started = subprocess.Popen([program, "wait", "handled"], cwd=tmp_path)
+        until(lambda: (tmp_path / "pid").exists())
+        return started, int((tmp_path / "pid").read_text())
+
+    for program in programs:
+        started, pid = waiting(program)
+        assert (pid == started.pid) == (program == programs[0])
+        started.terminate()
+        assert started.wait(timeout=30) == 7
+    started, pid = waiting(programs[1])
+    started.kill()
+    assert started.wait(timeout=30) == -9
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def until(condition):
@@ -88,25 +98,6 @@ def until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-@pytest.mark.parametrize(
-    ("number", "words", "code"),
-    [(signal.SIGTERM, ("handled",), 7), (signal.SIGINT, (), -2)],
-)
-def test_a_signal_reaches_it_and_its_end_is_the_callers(programs, number, words, code, tmp_path):
-    for program in programs:
-        started, pid = waiting(program, tmp_path, *words)
-        assert (pid == started.pid) == (program == programs[0])
-        started.send_signal(number)
-        assert started.wait(timeout=30) == code
-
-
-def test_it_does_not_outlive_its_caller(programs, tmp_path):
-    started, pid = waiting(programs[1], tmp_path)
-    started.kill()
-    assert started.wait(timeout=30) == -9
-    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.parametrize(

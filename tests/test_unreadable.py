@@ -21,7 +21,6 @@ from fsage.host.stores import copies
 from fsage.host.system import cgroups, files, kernel_log, settings
 from fsage.host.verbs import checks, tune
 from fsage.plan.target import inventories_in
-from fsage.report import page
 from fsage.studies.neighbours.instruments import signs
 from fsage.studies.replica import age
 
@@ -149,13 +148,6 @@ def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path):
     with pytest.raises(AnsibleActionFail, match=f"^{tmp_path}/answer.part: Is a directory$"):
         action().keep(tmp_path / "answer", [b"{}"])
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_why_the_commit_is_not_known_is_said(monkeypatch, tmp_path):
-    monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    assert page.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert page.commit() == "commit not known (git: No such file or directory)"
 
 
 @pytest.mark.root

@@ -8,8 +8,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fsage.base import GIB, MIB
@@ -17,7 +15,6 @@ from fsage.cli import app
 from fsage.layouts import filesystems, machine, placement, saved
 from fsage.layouts import verdict as said_of
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.placement import ByRequest, Extents, NearestFirst
 from fsage.layouts.verdict import NAMES, of_fragments, parse_limits, reached, verdict
 
 ROOT = Path(__file__).parents[1]
@@ -84,24 +81,6 @@ def test_on_xfs_writes_past_the_cache_lie_in_more_pieces_and_the_verdict_says_fo
     assert "past the cache (O_DIRECT), as fsage age measures, one of 1 MiB would have 1 extent, of 64 MiB in 1" in said
     assert "Worth measuring, for a new file of 64 MiB that is written past the cache would have 1 to 3" in said
     assert not new_files({**aged, "filesystem": "ext4"}, direct=True), "there it makes no difference"
-
-
-@given(
-    st.dictionaries(st.integers(12, 33), st.tuples(st.integers(1, 5000), st.floats(1, 1.99)), min_size=1, max_size=12),
-    st.floats(0, 1),
-)
-def test_no_way_of_choosing_needs_fewer_extents_than_the_largest_extents_nor_more_than_there_are(free, share):
-    extents = [Extents(1 << power, count, int((count << power) * mean)) for power, (count, mean) in free.items()]
-    extents.sort(reverse=True)
-    size = max(1, int(share * sum(extent.bytes for extent in extents)))
-    there_are = sum(extent.number for extent in extents)
-    fewest, same = placement.FEWEST.pieces(size, extents)
-    assert fewest == same <= there_are + 1
-    biggest = max(extent.bytes // extent.number for extent in extents)
-    assert fewest >= size / (2 * biggest) or fewest == 1
-    assert min(ByRequest(8 * MIB, MIB).pieces(size, extents)) >= 1
-    low, high = NearestFirst(4 * MIB).pieces(size, extents)
-    assert 1 <= low <= high <= there_are + 2
 
 
 def counted(**numbers):
