@@ -57,9 +57,6 @@ def check_sums(store):
     last = store["device_bytes"] - size * (len(shares) - 1)
     assert 0 < last <= size and len(shares) <= 1024
     assert sum(shares[:-1]) * size + shares[-1] * last == pytest.approx(store["free_bytes"])
-    aligned = [share for share in store["aligned_free_share"].values() if share is not None]
-    assert aligned == sorted(aligned, reverse=True)
-    assert bool(aligned) == bool(store["free_bytes"])
     for files in (store["files"] or {}).values():
         numbers = files["extents_per_file"].items()
         assert sum(count for _, count in numbers) == files["files"]

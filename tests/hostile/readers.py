@@ -254,7 +254,7 @@ ENTRIES = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"i
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
-    "study": Reader(_studies, _study, StudyError, 25),
+    "study": Reader(_studies, _study, StudyError, 40),
     "only": Reader(lambda: bend.values(ENTRIES), _narrowed, StudyError, 50),
     "target": Reader(recorded_texts("inventories/*/group_vars/all/target.yml"), _target, StudyError, 40),
     "size": Reader(bent(*SIZES), _text(sizes.parse_size), ValueError, 100),
@@ -263,7 +263,7 @@ READERS = {
     "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), ValueError, 75),
     "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), ValueError, 75),
     # What tools print.
-    "evidence": Reader(recorded_texts("tests/data/evidence/*.txt"), _evidence, ValueError, 30),
+    "evidence": Reader(recorded_texts("tests/data/evidence/*.txt"), _evidence, ValueError, 60),
     "fio": Reader(recorded_texts("tests/data/corpus/fio-*/*.stdout", 4), _output(fio.parse), BadOutput, 75),
     "ior": Reader(recorded_texts("tests/data/corpus/ior-*/*.stdout", 4), _output(ior.parse), BadOutput, 75),
     "mdtest": Reader(recorded_texts("tests/data/corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), BadOutput, 75),
