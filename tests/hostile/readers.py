@@ -229,7 +229,7 @@ def _studies():
     """Studies of ours, called as the file that they are written to: bent as texts or as values."""
     texts = [re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M) for text in _samples("config/*.yaml")]
     values = bend.values([yaml.safe_load(text) for text in texts])
-    return bend.texts(texts) | values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass"))
+    return values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass")) | bend.texts(texts)
 
 
 def _pattern(text):
