@@ -7,13 +7,11 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from fsage.parse import fio, ior, mdtest
 
 HERE = Path(__file__).parent / "data" / "corpus"
-PARSERS: dict[str, ModuleType] = {"fio": fio, "ior": ior, "mdtest": mdtest}
+PARSERS = {"fio": fio, "ior": ior, "mdtest": mdtest}
 
 
 @dataclass(frozen=True)
@@ -26,30 +24,30 @@ class Case:
     expected: str  # good: numbers as JSON; bad: a pattern of the reason
 
     @property
-    def tool(self) -> str:
+    def tool(self):
         return self.name.split("-")[0]
 
-    @cached_property
-    def stdout(self) -> str:
-        return self._read("stdout")
-
-    @cached_property
-    def stderr(self) -> str:
+    @property
+    def stderr(self):
         return self._read("stderr")
 
-    def parse(self, stdout: str | None = None) -> Any:
+    @cached_property
+    def stdout(self):
+        return self._read("stdout")
+
+    def parse(self, stdout=None):
         """What the tool's parser makes of the run, or of other text in place of its stdout."""
         return PARSERS[self.tool].parse(self.stdout if stdout is None else stdout, self.stderr, self.rc)
 
-    def numbers(self) -> dict[str, float]:
+    def numbers(self):
         return json.loads(self.expected)
 
-    def _read(self, stream: str) -> str:
+    def _read(self, stream):
         path = HERE / f"{self.name}.{stream}"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def _table(name: str) -> list[dict[str, str]]:
+def _table(name):
     with open(HERE / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
@@ -61,6 +59,6 @@ BAD = [case for case in CASES if case.verdict == "bad"]
 BY_NAME = {case.name: case for case in CASES}
 
 
-def of_tool(cases: list[Case], tool: str) -> list[Case]:
+def of_tool(cases, tool):
     """The cases of one tool."""
     return [case for case in cases if case.tool == tool]

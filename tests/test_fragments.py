@@ -1,7 +1,5 @@
 """`fsage fragments` on real file systems, and the commands that it prints, run by a shell."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from session import PREFIX
-from small_filesystems import MIB, Small, fragmented, small
+from small_filesystems import MIB, fragmented, small
 
 from fsage.cli import main
 from fsage.host.stores import filesystems
@@ -22,7 +20,6 @@ from fsage.layouts import __main__ as server
 from fsage.layouts import fiemap, fragmentation, machine
 from fsage.layouts.fragments import Device
 from fsage.layouts.inspect import inspect
-from fsage.layouts.machine import regular_files
 from fsage.model import filesystems as known
 
 ODD_NAME = "it's $HOME \\ \n\udcff1 f"
@@ -38,7 +35,7 @@ def mounted(request, tmp_path_factory):
 def fsage(tmp_path, monkeypatch, capfd):
     """The command: exit status, what it prints, what it complains of."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
+    def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["fsage", "--results", str(tmp_path), *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", "160")
         with pytest.raises(SystemExit) as ended:
@@ -49,7 +46,7 @@ def fsage(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.root
-def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_path: Path, fsage) -> None:
+def test_what_is_found_and_what_the_printed_command_does(mounted, tmp_path, fsage):
     folder = mounted.point / "mine"
     folder.mkdir()
     fragmented({folder / name: pieces for name, pieces in (("f 0", 48), (ODD_NAME, 49), ("-f 2", 50))})
@@ -61,7 +58,6 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     assert [Path(each["path"]).name for each in found["worst"]] == ["-f 2", ODD_NAME]
     assert found["all"]["files"] == 4 and found["all"]["extents"] >= 148 and found["files_in_pieces"] >= 3
     assert found["device"]["seek_s"] > 0 and found["device"]["bytes_per_s"] > 1e6
-    assert found["worst"][0]["gain_s_at_most"] == pytest.approx(49 * found["device"]["seek_s"])
     assert sum(row["files"] for row in found["histogram"]) == 4
     (command,) = found["commands"]
     assert (command["filesystem"], command["files"]) == (mounted.filesystem, 2)
@@ -79,18 +75,18 @@ def test_what_is_found_and_what_the_printed_command_does(mounted: Small, tmp_pat
     shutil.rmtree(folder)
 
 
-def test_wrong_input_is_said_in_a_sentence(tmp_path: Path, fsage) -> None:
-    for arguments, ends_with, words in (
-        (["fragments", tmp_path / "gone"], 1, f"{tmp_path}/gone: No such file"),
-        (["fragments", tmp_path, "--by", "size"], 2, "there are extents, ratio"),
-        (["fragments", tmp_path, "--seek-ms", "0"], 2, "--seek-ms 0.0: allowed is a number above 0"),
+def test_wrong_input_is_said_in_a_sentence(tmp_path, fsage):
+    for words, ends_with, said in (
+        ([tmp_path / "gone"], 1, f"{tmp_path}/gone: No such file"),
+        ([tmp_path, "--by", "size"], 2, "there are extents, ratio"),
+        ([tmp_path, "--seek-ms", "0"], 2, "--seek-ms 0.0: allowed is a number above 0"),
     ):
-        code, _, complaint = fsage(*arguments)
-        assert code == ends_with and words in complaint
+        code, _, complaint = fsage("fragments", *words)
+        assert code == ends_with and said in complaint
 
 
 @pytest.mark.root
-def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) -> None:
+def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys):
     with (
         tempfile.TemporaryDirectory(prefix=f"fsage-test-{PREFIX}user-", dir="/var/tmp") as place,
         contextlib.ExitStack() as made,
@@ -98,11 +94,11 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) ->
         os.chmod(place, 0o755)
         point, disk = Path(place) / "mnt", Path(place) / "disk"
         made.enter_context(small("ext4", point))
-        for folder, mode in (("secret", 0o700), ("listed", 0o744), ("open", 0o755), ("empty", 0o755)):
+        for folder, mode in (("secret", 0o700), ("listed", 0o744), ("open", 0o755)):
             (point / folder).mkdir()
-            if folder != "empty":
-                (point / folder / "file").write_bytes(b"x" * MIB)
+            (point / folder / "file").write_bytes(b"x" * MIB)
             (point / folder).chmod(mode)
+        (point / "empty").mkdir()
         os.mknod(disk, 0o600 | stat.S_IFBLK, os.makedev(240, 0))
         device = machine.mount_of(point).source
         os.sync()
@@ -110,21 +106,19 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) ->
         denied = "Permission denied; give the command as root, or name what this user may read"
         os.seteuid(65534)
         made.callback(os.seteuid, 0)
-        for words, code, sentence in (
-            (["evidence", point / "secret"], 1, f"1 folder could not be read, the last {point}/secret: {denied}"),
-            (["evidence", point / "listed"], 1, f"1 file could not be read, the last {point}/listed/file: {denied}"),
-            (["fragments", point / "secret"], 1, f"1 folder could not be read, the last {point}/secret: {denied}"),
-            (["fragments", point / "listed"], 1, f"1 file could not be read, the last {point}/listed/file: {denied}"),
-            (["evidence", point / "empty"], 0, "Files found, by FIEMAP\n  files               0"),
-            (["fragments", point / "empty"], 0, "No file was found."),
-            (["evidence", point], 0, "by FIEMAP; 2 folders and 1 file could not be read, the last"),
-            (["fragments", point], 0, "2 folders and 1 files, the last"),
-            (["evidence", disk], 1, f"{disk}: reading {disk} needs root: give the command as root"),
+        for command, what, code, sentence in (
+            ("evidence", point / "secret", 1, f"1 folder could not be read, the last {point}/secret: {denied}"),
+            ("evidence", point / "listed", 1, f"1 file could not be read, the last {point}/listed/file: {denied}"),
+            ("fragments", point / "secret", 1, f"1 folder could not be read, the last {point}/secret: {denied}"),
+            ("fragments", point / "listed", 1, f"1 file could not be read, the last {point}/listed/file: {denied}"),
+            ("evidence", point / "empty", 0, "Files found, by FIEMAP\n  files               0"),
+            ("fragments", point / "empty", 0, "No file was found."),
+            ("evidence", point, 0, "by FIEMAP; 2 folders and 1 file could not be read, the last"),
+            ("fragments", point, 0, "2 folders and 1 files, the last"),
+            ("evidence", disk, 1, f"{disk}: reading {disk} needs root: give the command as root"),
         ):
-            assert server.main(list(map(str, words))) == code
-            assert sentence in "".join(capsys.readouterr()), words
-        with pytest.raises(PermissionError):
-            list(regular_files(point / "secret"))
+            assert server.main([command, str(what)]) == code
+            assert sentence in "".join(capsys.readouterr()), (command, what)
         (by_kernel,) = inspect(str(point), 0)["stores"]
         assert by_kernel["absent"]["groups"] == f"reading {device} needs root: give the command as root"
         assert by_kernel["device_bytes"] == as_root["device_bytes"] and by_kernel["block_bytes"] == 4096
@@ -135,17 +129,15 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys) ->
 
 
 @pytest.mark.root
-def test_what_a_loss_of_power_risks_is_known(tmp_path: Path) -> None:
+def test_what_a_loss_of_power_risks_is_known(tmp_path):
     for name, options in (("with", "rmapbt=1"), ("without", "rmapbt=0")):
         with small("xfs", tmp_path / name, "-m", options) as made:
             risk = filesystems.named("xfs").risk(str(made.point))
             assert (risk is None) == (name == "with"), risk
 
 
-def test_the_bound_is_the_model() -> None:
+def test_the_bound_is_the_model():
     device = Device(0.01, 1e8, "given")
     file = fragmentation.Fragmentation(1, 100, 2, 10**8)
-    assert device.read_s(file) == pytest.approx(2.0)
-    assert device.gain_s(file) == pytest.approx(0.98)
-    assert device.ratio(file) == pytest.approx(2 / 1.02)
-    assert device.ratio(fragmentation.NONE) == 1
+    assert (device.read_s(file), device.gain_s(file)) == pytest.approx((2.0, 0.98))
+    assert device.ratio(file) == pytest.approx(2 / 1.02) and device.ratio(fragmentation.NONE) == 1

@@ -1,59 +1,35 @@
 """No text of a host, of a study's author or of a request is a template, a path or a key that Ansible obeys."""
 
-from __future__ import annotations
-
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import preloaded
 import pytest
 import yaml
 from hostile.messages import STATE, make_plan
-from sent import CLAIM, STUDY
+from sent import CLAIM
 from test_playbooks import ROOT, ansible, inventory_of, request
-from tiers import first_of
 
-from fsage.base import Refusal
-from fsage.host.targets.opening import open_target
-from fsage.host.verbs import tune
 from fsage.plan import results
-from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 pytestmark = pytest.mark.system
 
 
-def pipe(place: Path) -> str:
+def pipe(place):
     """A template that leaves a file when it runs."""
     return f"{{{{ lookup('pipe', 'touch {place}') }}}}"
 
 
 AGENT = """\
 import json, sys
-verb, said = sys.argv[-1], json.load(sys.stdin)
+verb = sys.argv[-1]
 print(json.dumps({{"changed": True, "msg": {jinja!r}, "proof": [{jinja!r}], **{answers!r}.get(verb, {{}})}}))
 """
 
 
-def host_that_answers(place: Path, answers: dict[str, Any], jinja: str) -> Path:
-    """An inventory of a host whose agent answers so."""
-    python = place / "python"
-    python.write_text(f"#!{sys.executable} -SE\n" + AGENT.format(answers=answers, jinja=jinja))
-    python.chmod(0o755)
-    inventory = inventory_of(place / "inventory", {"name": "evil", "kind": "directory", "home": str(place / "home")})
-    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
-    hosts["all"]["children"]["clients"]["hosts"]["one"]["ansible_python_interpreter"] = str(python)
-    hosts["all"]["children"]["servers"]["hosts"]["one"] = None
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    return inventory
-
-
 @pytest.mark.root
-def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
+def test_what_a_host_answers_is_never_a_template(tmp_path):
     ran = tmp_path / "ran"
     jinja = pipe(ran)
     everywhere = {"text": jinja, "list": [jinja], jinja: jinja}
@@ -69,12 +45,20 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
         "bundle": {"bundle": jinja, "count": 1},
         "claim": {"claim": everywhere},
     }
-    inventory = host_that_answers(tmp_path, answers, jinja)
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable} -SE\n" + AGENT.format(answers=answers, jinja=jinja))
+    python.chmod(0o755)
+    target = {"name": "evil", "kind": "directory", "home": str(tmp_path / "home")}
+    inventory = inventory_of(tmp_path / "inventory", target)
+    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
+    hosts["all"]["children"]["clients"]["hosts"]["one"]["ansible_python_interpreter"] = str(python)
+    hosts["all"]["children"]["servers"]["hosts"]["one"] = None
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
     given = request(
         tmp_path / "request.json", [], cells=[], bundle=str(tmp_path / "b"), evidence=str(tmp_path / "evidence.json")
     )
+    copies = ("-e", f"claim_copy={tmp_path / 'copy.json'}", "-e", f"probe_folder={tmp_path / 'answers'}")
     for playbook in ("scrub.yml", "populate.yml", "evidence.yml", "measure.yml", "claim.yml", "check_site.yml"):
-        copies = ("-e", f"claim_copy={tmp_path / 'copy.json'}", "-e", f"probe_folder={tmp_path / 'answers'}")
         said = ansible(inventory, playbook, "-e", given, *copies)
         assert "Traceback" not in said.stdout + said.stderr
         assert "lookup('pipe'" in " ".join(said.stdout.split()), f"{playbook} was not answered: {said.stdout}"
@@ -83,29 +67,25 @@ def test_what_a_host_answers_is_never_a_template(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("answers/*"))
 
 
-@pytest.mark.parametrize("whose", first_of("study", "claim"))
-def test_the_text_of_a_claims_copy_and_of_a_study_never_runs(whose: str, tmp_path: Path) -> None:
-    """A claim's copy comes from a host, a study's tuning from its author; requests are made of both."""
+def test_the_text_of_a_claims_copy_never_runs(tmp_path):
+    """It comes from a host, and requests are made of it."""
     inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop"})
     make_plan(tmp_path)
     ran = tmp_path / "ran"
     jinja = pipe(ran)
-    if whose == "claim":
-        copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
-        results.write(tmp_path / "results/targets/here.json", copy)
-    else:
-        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": {"scheduler": jinja}}))
+    copy = {**CLAIM, "id": jinja, "tools": {**CLAIM["tools"], "fio": jinja}, "stores": [{"mount": jinja}]}
+    results.write(tmp_path / "results/targets/here.json", copy)
     where = ["--target", "here", "--results", "results", "--studies", "config", "--inventories", "inventories"]
     (tmp_path / "playbooks").symlink_to(ROOT / "playbooks")
     argv = ["fsage", *where, "visit", "tiny", STATE]
     said = subprocess.run(argv, cwd=tmp_path, env=preloaded.environment(), capture_output=True, text=True)
     assert not ran.exists(), "it ran"
     assert said.returncode != 0 and "Traceback" not in said.stderr, said.stderr
-    assert ("tuning.scheduler: is" if whose == "study" else "the request's") in said.stderr, said.stderr
+    assert "the request's" in said.stderr, said.stderr
 
 
 @pytest.mark.long
-def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
+def test_the_text_of_a_request_never_runs(tmp_path):
     inventory = inventory_of(tmp_path / "inventories/here", {"name": "here", "kind": "loop", "home": str(tmp_path)})
     jinja, path = pipe(tmp_path / "ran"), tmp_path / "request.json"
     for value in (jinja, {jinja: jinja}, [{"kind": jinja, "name": jinja}]):
@@ -114,18 +94,3 @@ def test_the_text_of_a_request_never_runs(tmp_path: Path) -> None:
         said = ansible(inventory, "scrub.yml", "measure.yml", "-e", given)
         assert said.returncode != 0 and "Traceback" not in said.stdout + said.stderr
         assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.root
-def test_tuning_overwrites_no_file(spec: dict[str, Any], tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("keep\n")
-    (tmp_path / "config").mkdir()
-    for tuning in ({"../../../etc/hostname": "x"}, {"nr_requests": pipe(tmp_path / "ran")}):
-        (tmp_path / "config/tiny.yaml").write_text(yaml.safe_dump({**STUDY, "tuning": tuning}))
-        with pytest.raises(StudyError, match="tuning"):
-            load_study(tmp_path / "config/tiny.yaml")
-    (queue,) = open_target(spec).queues()
-    with pytest.raises(Refusal, match="nothing was touched"):
-        tune.tune(spec, {"tuning": {os.path.relpath(victim, queue.resolve()): "overwritten"}}, False)
-    assert victim.read_text() == "keep\n"

@@ -1,14 +1,12 @@
 """OSTs are formatted only when asked for by the file system's name, and only what is an OST of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import preloaded
 import pytest
 import yaml
-from lustre_site import Site, lustre_target, recorded, site_in
+from lustre_site import lustre_target, recorded, site_in
 
 from fsage.base import Failure, Refusal
 from fsage.plan.target import load_target
@@ -23,31 +21,38 @@ MKFS = (
     f"--mkfsoptions={OPTIONS} --mountfsoptions=errors=remount-ro /dev/vdc"
 )
 DUMP = "dumpe2fs -h /dev/vdc"
+HEADER = recorded("dumpe2fs_h.txt")
+OST = recorded("tunefs_lustre_dryrun.txt")
 FINDMNT = "findmnt --json --list --types lustre"
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(tmp_path, monkeypatch):
     site = site_in(
         tmp_path, monkeypatch, "findmnt", "lfs", "tunefs.lustre", "mkfs.lustre", "mount", "umount", "dumpe2fs"
     )
-    site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"))
-    site.answer(DUMP, recorded("dumpe2fs_h.txt"))
+    site.answer(LOOK, OST)
+    site.answer(DUMP, HEADER)
     return site
 
 
 @pytest.fixture
-def spec(tmp_path: Path, site: Site) -> dict:
+def spec(tmp_path, site):
     spec = lustre_target(tmp_path, site)
     site.answer(FINDMNT, rc=1)  # a server that is no client
     return spec
 
 
-def request(tmp_path: Path, destroy: str = "lustre", device: str = "/dev/vdc") -> dict:
+def request(tmp_path, destroy="lustre", device="/dev/vdc"):
     return {"destroy": destroy, "osts": [{"device": device, "mount": str(tmp_path / "ost0")}]}
 
 
-def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec: dict, site: Site, tmp_path: Path) -> None:
+def touched(site):
+    """The programs that ran and change something."""
+    return {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}
+
+
+def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec, site, tmp_path):
     mount = f"mount -t lustre /dev/vdc {tmp_path}/ost0"
     for command in (MKFS, mount):
         site.answer(command)
@@ -56,52 +61,44 @@ def test_an_ost_keeps_its_number_and_what_mkfs_was_told(spec: dict, site: Site, 
     assert site.commands() == [FINDMNT, LOOK, DUMP]
     formatting.format_osts(spec, request(tmp_path), False)
     assert site.commands() == [FINDMNT, LOOK, DUMP, MKFS, LOOK, DUMP, mount]
-    site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt"), recorded("tunefs_lustre_dryrun.txt").replace("0", "1"))
+    # As seen: another journal than before.
+    other = HEADER.replace("journal blocks:     83712", "journal blocks:     20736")
+    site.answer(DUMP, HEADER, other)
+    said = r"is formatted and mounted, but differs from before: Journal, MiB was 327, and is 81$"
+    with pytest.raises(Failure, match=said):
+        formatting.format_osts(spec, request(tmp_path), False)
+    site.answer(DUMP, HEADER)
+    site.answer(LOOK, OST, OST.replace("0", "1"))
     with pytest.raises(Failure, match="was formatted as lustre-OST1111"):
         formatting.format_osts(spec, request(tmp_path), False)
 
 
-def test_an_ost_that_came_out_otherwise_fails(spec: dict, site: Site, tmp_path: Path) -> None:
-    """As seen: a journal of 81 MiB where 16 were."""
-    for command in (MKFS, f"mount -t lustre /dev/vdc {tmp_path}/ost0"):
-        site.answer(command)
-    other = recorded("dumpe2fs_h.txt").replace("journal blocks:     83712", "journal blocks:     20736")
-    site.answer(DUMP, recorded("dumpe2fs_h.txt"), other)
-    with pytest.raises(
-        Failure, match=r"is formatted and mounted, but differs from before: Journal, MiB was 327, and is 81$"
-    ):
-        formatting.format_osts(spec, request(tmp_path), False)
-
-
-def test_a_journal_elsewhere_is_not_lost_in_passing(spec: dict, site: Site, tmp_path: Path) -> None:
-    site.answer(DUMP, recorded("dumpe2fs_h.txt").replace("Total journal blocks:", "Journal device:"))
+def test_a_journal_elsewhere_is_not_lost_in_passing(spec, site, tmp_path):
+    site.answer(DUMP, HEADER.replace("Total journal blocks:", "Journal device:"))
     with pytest.raises(Refusal, match=r"has a journal on another device, or none, .* nothing was formatted"):
         formatting.format_osts(spec, request(tmp_path), False)
-    assert "mkfs.lustre" not in {command.split()[0] for command in site.commands()}
+    assert not touched(site)
 
 
 @pytest.mark.parametrize(
     ("destroy", "holds", "says"),
     [
-        ("", ("", ""), "needs the file system's name: -e format_osts_destroy=lustre; it was ''"),
-        ("yes", ("", ""), "it was 'yes'"),
+        ("yes", ("", ""), "needs the file system's name: -e format_osts_destroy=lustre; it was 'yes'"),
         ("lustre", ("lustre-OST0000", "lustre-MDT0000"), "/dev/vdc holds lustre-MDT0000 of lustre, no OST of lustre"),
         ("lustre", ("lustre", "scratch"), "/dev/vdc holds scratch-OST0000 of scratch, no OST of lustre"),
         ("lustre", ("ldiskfs", "zfs"), "/dev/vdc is of zfs, and only ldiskfs can be formatted"),
         ("lustre", ("Target: ", "Tragedy:"), "holds no Lustre target"),
     ],
 )
-def test_everything_else_is_refused(
-    spec: dict, site: Site, tmp_path: Path, destroy: str, holds: tuple[str, str], says: str
-) -> None:
-    site.answer(LOOK, recorded("tunefs_lustre_dryrun.txt").replace(*holds) if holds[0] else "")
+def test_everything_else_is_refused(spec, site, tmp_path, destroy, holds, says):
+    site.answer(LOOK, OST.replace(*holds))
     with pytest.raises(Refusal, match=says):
         formatting.format_osts(spec, request(tmp_path, destroy), False)
-    assert not {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}
+    assert not touched(site)
 
 
-def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, site: Site, tmp_path: Path) -> None:
-    site.answer(LOOK, "checking for existing Lustre data: not found\n", stderr="tunefs.lustre FATAL: no\n", rc=19)
+def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec, site, tmp_path):
+    site.answer(LOOK, stderr="tunefs.lustre FATAL: no\n", rc=19)
     with pytest.raises(Refusal, match=r"status 19: tunefs.lustre FATAL: no; nothing was formatted"):
         formatting.format_osts(spec, request(tmp_path), False)
     site.answer(FINDMNT, recorded("findmnt_lustre.json"))
@@ -110,7 +107,7 @@ def test_a_device_that_is_not_lustre_or_a_mounted_client_is_refused(spec: dict, 
 
 
 @pytest.mark.root
-def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: Site, tmp_path: Path) -> None:
+def test_the_playbook_refuses_unless_the_file_system_is_named(spec, site, tmp_path):
     """One bad device of one server, and no server is touched."""
     site.answer("tunefs.lustre --dryrun /dev/vdx", "checking for existing Lustre data: not found\n", rc=1)
     this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
@@ -126,10 +123,10 @@ def test_the_playbook_refuses_unless_the_file_system_is_named(spec: dict, site: 
         ran = preloaded.call("ansible-playbook", "playbooks/format_osts.yml", "-i", inventory, "-e", json.dumps(more))
         assert ran.returncode != 0
         assert says in " ".join(ran.stdout.split())
-        assert not {"mkfs.lustre", "mount", "umount"} & {command.split()[0] for command in site.commands()}
+        assert not touched(site)
 
 
-def test_the_example_of_a_site_is_whole() -> None:
+def test_the_example_of_a_site_is_whole():
     place = ROOT / "inventories" / "lustre"
     target = load_target(place)
     groups = yaml.safe_load((place / "hosts.yml").read_text())["all"]["children"]

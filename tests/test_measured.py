@@ -1,7 +1,5 @@
 """Studies as they were measured: figures and sentences of docs/background/series*.md come from the tables there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -14,13 +12,12 @@ from fsage.recipes import expand
 from fsage.study.files import load_study
 
 ROOT = Path(__file__).resolve().parents[1]
-MEASURED = pytest.mark.parametrize("name", ["series1", "series2"])
 MOST_BYTES = 3 << 20
 
 
 @pytest.mark.long
-@MEASURED
-def test_the_page_says_what_the_table_says(name: str) -> None:
+@pytest.mark.parametrize("name", ["series1", "series2"])
+def test_the_page_says_what_the_table_says(name):
     table = ROOT / f"docs/data/{name}.parquet"
     frame = dataset.read(table)
     frame = frame[frame["study"] == name]
@@ -36,7 +33,7 @@ def test_the_page_says_what_the_table_says(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["series1", "series2"])
-def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> None:
+def test_its_figures_are_made_again_byte_for_byte(tmp_path, name):
     words = ["figures", name, "--table", f"docs/data/{name}.parquet", "--columns", "2", "--to", str(tmp_path / "f")]
     made = preloaded.call("fsage", *words, FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path / "results")
     assert made.returncode == 0, made.stderr
@@ -48,7 +45,7 @@ def test_its_figures_are_made_again_byte_for_byte(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.long
-def test_the_page_of_full_size_has_what_its_command_makes_of_both_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_full_size_has_what_its_command_makes_of_both_tables(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import size
 
@@ -58,7 +55,7 @@ def test_the_page_of_full_size_has_what_its_command_makes_of_both_tables(monkeyp
     assert shown == {path.name for path in size.FIGURES.iterdir()} and len(shown) == 2
 
 
-def test_the_page_of_counts_has_what_its_command_makes_of_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_counts_has_what_its_command_makes_of_its_tables(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import counts
 
@@ -66,7 +63,7 @@ def test_the_page_of_counts_has_what_its_command_makes_of_its_tables(monkeypatch
     assert said == counts.page(said, *map(pd.read_parquet, counts.TABLES))
 
 
-def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path: Path) -> None:
+def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_path):
     places = {"FSAGE_TARGET": "local", "FSAGE_RESULTS": tmp_path / "results"}
     table = ("--table", "docs/data/series1.parquet")
     other = preloaded.call("fsage", "figures", "series2", *table, **places)

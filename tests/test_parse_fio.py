@@ -11,7 +11,6 @@ from fsage.base import MIB
 from fsage.parse import BadOutput, fio
 
 RUN = BY_NAME["fio-3.33/write-bs1m-nj4-group"]
-DOCUMENT = json.loads(RUN.stdout)
 
 
 @pytest.mark.parametrize("case", of_tool(GOOD, "fio"), ids=lambda case: case.name)
@@ -26,13 +25,12 @@ def test_good(case):
 
 
 def test_percentiles_of_latency_where_enough_operations_tell_them_from_the_largest_one():
-    many = BY_NAME["fio-3.33/randread-qd16-io_uring"].parse().read
-    assert many.latency_ms == {"p50": 0.08448, "p99": 1.646592, "p99_9": 4.227072}
+    run = BY_NAME["fio-3.33/randread-qd16-io_uring"].parse()
+    assert run.read.latency_ms == {"p50": 0.08448, "p99": 1.646592, "p99_9": 4.227072}
     few = BY_NAME["fio-3.33/write-bs32m-nj1"].parse().write
     assert few.operations < 100 and list(few.latency_ms) == ["p50"], "fio prints a p99.9 of these too"
     assert BY_NAME["fio-3.33/write-bs4m-nj4-nogroup"].parse().write.latency_ms == {}, "four jobs' cannot be added"
-    runs = [BY_NAME["fio-3.33/randread-qd16-io_uring"].parse()] * 2
-    assert fio.together(runs).read.latency_ms == {}
+    assert fio.together([run, run]).read.latency_ms == {}
 
 
 @pytest.mark.parametrize("case", of_tool(BAD, "fio"), ids=lambda case: case.name)
@@ -48,17 +46,14 @@ def test_cut_short(case, share):
         case.parse(case.stdout[: int(share * (end - 1))])
 
 
-@settings(max_examples=200)
+KEYS = st.sampled_from(["jobs", "read", "write", "error", "io_bytes", "runtime", "job options"])
+
+
+@settings(max_examples=60)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=3),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["jobs", "read", "write", "error", "io_bytes", "runtime", "job options"]),
-                inner,
-            )
-        ),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner),
     )
 )
 def test_json_of_another_shape(document):
@@ -72,7 +67,6 @@ def test_json_of_another_shape(document):
         (("jobs", 0, "error"), 5, "job j reports error 5"),
         (("jobs", 0, "write", "runtime"), 0, "less than 1 ms"),
         (("jobs", 0, "write", "io_bytes"), 0, "moved nothing"),
-        (("jobs",), [], "not that of a fio 3"),
         (("jobs", 0, "write"), {}, "not that of a fio 3"),
         (("jobs", 0, "write", "clat_ns"), {"percentile": {"99.000000": 10**400}}, "int too large to convert to float"),
     ],
@@ -101,5 +95,4 @@ def test_return_codes(rc, reason):
 
 
 def test_options_are_echoed():
-    assert RUN.parse().options["numjobs"] == "4"
-    assert RUN.parse().version == DOCUMENT["fio version"] == "fio-3.33"
+    assert (RUN.parse().options["numjobs"], RUN.parse().version) == ("4", "fio-3.33")

@@ -47,34 +47,25 @@ def unchanged_or_refused(case, stdout):
 
 
 @given(st.sampled_from(of_tool(GOOD, "ior")), st.floats(0, 1))
-def test_cut_short(case, share):
-    unchanged_or_refused(case, case.stdout[: int(share * len(case.stdout))])
-
-
-@given(st.sampled_from(of_tool(GOOD, "ior")), st.data())
-def test_a_line_is_lost(case, data):
+def test_text_that_is_cut_short_or_misses_a_line_or_has_another_ranks_words_gives_no_other_number(case, share):
+    at = int(share * len(case.stdout))
+    unchanged_or_refused(case, case.stdout[:at])
+    unchanged_or_refused(case, case.stdout[:at] + "unable to stt/ext4/md" + case.stdout[at:])
     lines = case.stdout.splitlines(keepends=True)
-    del lines[data.draw(st.integers(0, len(lines) - 1))]
+    del lines[int(share * (len(lines) - 1))]
     unchanged_or_refused(case, "".join(lines))
 
 
-@given(st.sampled_from(of_tool(GOOD, "ior")), st.data())
-def test_another_rank_writes_into_a_line(case, data):
-    at = data.draw(st.integers(0, len(case.stdout)))
-    unchanged_or_refused(case, case.stdout[:at] + "unable to stt/ext4/md" + case.stdout[at:])
-
-
-def test_a_program_that_is_not_there():
-    with pytest.raises(BadOutput, match=r"did not run to its end: .Errno 2. No such file or directory: 'mpirun'"):
-        ior.parse("", "[Errno 2] No such file or directory: 'mpirun'", 127)
-
-
-@pytest.mark.parametrize("rc", [1, 255])
-def test_a_launcher_that_was_ended_says_nothing_itself(rc):
-    with pytest.raises(
-        BadOutput, match=rf"code {rc}: without a word, as a launcher ends that was ended itself .a kill"
-    ):
-        ior.parse(SWEEP.stdout[:900], "", rc)
+@pytest.mark.parametrize(
+    ("stderr", "rc", "reason"),
+    [
+        ("[Errno 2] No such file: 'mpirun'", 127, "did not run to its end: .Errno 2. No such file: 'mpirun'"),
+        ("", 255, "code 255: without a word, as a launcher ends that was ended itself .a kill"),
+    ],
+)
+def test_a_launcher_that_is_not_there_or_was_ended(stderr, rc, reason):
+    with pytest.raises(BadOutput, match=reason):
+        ior.parse(SWEEP.stdout[:900], stderr, rc)
 
 
 def test_an_amount_is_compared_within_the_rounding_of_its_version():

@@ -1,7 +1,5 @@
 """Texts from public reports, each with its right value or the reason why it is refused (data/trials, reconstructed)."""
 
-from __future__ import annotations
-
 import binascii
 import io
 import json
@@ -20,40 +18,40 @@ from fsage.parse import BadOutput, fio, ior, mdtest
 HERE = Path(__file__).parent / "data" / "trials"
 
 
+def by_line(text, begin, end="\n"):
+    """The text, each line between what is put around it; `begin` may have the line's number, from 1."""
+    return "".join(f"{begin.format(number)}{line}{end}" for number, line in enumerate(text.splitlines(), 1))
+
+
 @pytest.mark.parametrize(
-    ("name", "values"),
+    ("name", "values", "options"),
     [
-        ("02-fio-tausworthe/sprandom", (4_931_584, 10.003, 0.470)),
-        ("02-fio-tausworthe/cpuio", (4_931_584, 10.003, 0.470)),
-        ("04-fio-windows/crlf", (3 << 30, 3.002, 1023.3)),
-        ("05-fio-group-options/group", (1 << 30, 5.21, 196.5)),
+        ("02-fio-tausworthe/sprandom", (4_931_584, 10.003, 0.470), {}),
+        ("02-fio-tausworthe/cpuio", (4_931_584, 10.003, 0.470), {"filename": "/dev/sdk"}),  # of the job that read
+        ("04-fio-windows/crlf", (3 << 30, 3.002, 1023.3), {}),
+        ("05-fio-group-options/group", (1 << 30, 5.21, 196.5), {"direct": "1", "ioengine": "libaio"}),
     ],
 )
-def test_what_a_run_of_fio_moved(name, values):
+def test_what_a_run_of_fio_moved(name, values, options):
     run = fio.parse((HERE / f"{name}.stdout").read_bytes().decode(), "", 0)
     moved = run.read or run.write
     assert (moved.moved_bytes, moved.seconds) == values[:2]
     assert moved.bw_mib_s == pytest.approx(values[2], abs=0.05)
-    if "group" in name:
-        assert run.options == {"direct": "1", "ioengine": "libaio"}, "filename_format is another job's"
-    if "cpuio" in name:
-        assert run.options["filename"] == "/dev/sdk", "those of the job that read"
+    assert run.options.items() >= options.items()
+    assert "filename_format" not in run.options, "that is another job's"
 
 
 @pytest.mark.parametrize(
     ("parser", "name", "reason"),
     [
         (fio, "01-fio219-kib/4gib", "fio-2.19-66-gd44a counts io_bytes in KiB"),
-        (fio, "01-fio219-kib/one-op", "fio-2.19-66-gd44a counts io_bytes in KiB"),
         (fio, "01-fio219-kib/fio210-no-timestamp-ms", "fio-2.10 counts io_bytes in KiB"),
         (fio, "02-fio-tausworthe/randread", "exceeds 32-bit tausworthe random generator.; fio: Switching"),
         (fio, "06-fio-eio/eio", "err=5/file:io_u.c:1896, func=io_u error, error=Input/output error"),
         (fio, "06-fio-eio/quota-error-0", "err=122/.* error=Disk quota exceeded"),
         (mdtest, "07-mdtest193-fastest/quiet", "mdtest-1.9.3 with -u and 32 tasks prints .* fastest task"),
-        (mdtest, "07-mdtest193-fastest/verbose", "mdtest-1.9.3 with -u and 32 tasks prints .* fastest task"),
         (mdtest, "07-mdtest193-fastest/phase-T", "mdtest-1.9.3 with -u and 2 tasks prints .* fastest task"),
         (ior, "09-ior-stonewall-one-size/one-repetition", "10052.0 MiB/s .* summary gives 9345.5; .* table is right"),
-        (ior, "09-ior-stonewall-one-size/three-repetitions", "10052.0 MiB/s .* 9345.5; .* table is right"),
         (ior, "10-ior-epoch-seconds/512gib", "gives 0.00 where a number above 0 must be"),
         (ior, "10-ior-epoch-seconds/no-warning", "gives 0.000000 where a number above 0 must be"),
         (ior, "10-ior-epoch-seconds/with-warning", "WARNING: inconsistent file size"),
@@ -116,15 +114,11 @@ def test_a_document_of_another_form_tells_the_same(change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda text: "\ufeff" + text,
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: "".join(f"> {line}" for line in text.splitlines(keepends=True)),
+        lambda text: "\ufeff" + by_line(text, "> ", "\r\n"),
         lambda text: "\x1b[1m" + text.replace("\n", "\x1b[0m\n", 3),
-        lambda text: "".join(f"{line:<80}\n" for line in text.splitlines()),
-        lambda text: "".join(f"fio-1  | {line}\n" for line in text.splitlines()),
-        lambda text: "- so:\n\n  ```\n" + "".join(f"  {line}\n" for line in text.splitlines()) + "  ```\n",
+        lambda text: "- so:\n\n  ```\n" + by_line(text, "  ") + "  ```\n",
     ],
-    ids=["mark", "windows", "mail", "colours", "blanks", "docker", "code in a list"],
+    ids=["mail of windows", "colours", "code in a list"],
 )
 @pytest.mark.parametrize(
     ("parser", "name"),
@@ -139,7 +133,7 @@ def test_what_mail_and_editors_add_changes_no_number(parser, name, change):
     assert parser.parse(change(text), "", 0) == parser.parse(text, "", 0)
 
 
-def look(content: bytes | str) -> tuple[dict, str]:
+def look(content):
     """The store that a text tells of, and the sentences of its verdict."""
     content = content.encode() if isinstance(content, str) else content
     store = saved.read(io.BytesIO(content)).summary(0)
@@ -177,7 +171,6 @@ APPENDERS = "Files that grow together, a bit each in turn, can have an extent fo
             "Note",
         ),
         ("15-e2freefrag-appenders/e2freefrag", {"extents": 71}, APPENDERS, "A new file of"),
-        ("15-e2freefrag-appenders/log-of-a-script", {"extents": 71}, APPENDERS, "A new file of"),
         ("15-e2freefrag-appenders/filefrag", {"files": 64, "of_files": 16_764_192}, "64 files listed", "Note"),
         ("17-filefrag-sparse-image/filefrag-v", {"of_files": 13, "bytes": 164_890 * 4096}, "13 extents", "Note"),
         ("17-filefrag-sparse-image/one-hole", {"of_files": 1}, "The file listed has 1 extent.", "Note"),
@@ -227,22 +220,20 @@ APPENDERS = "Files that grow together, a bit each in turn, can have an extent fo
         ),
         ("27-lfs-df/lfs-df-numeric", {"device_bytes": 1_588_349_376 << 10}, "it has 3 OSTs", "deactivated"),
         ("26-dumpe2fs-stripped/blanks-lost", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
-        ("26-dumpe2fs-stripped/crlf", {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424}, "", "cut short"),
-        (
-            "26-dumpe2fs-stripped/quoted-in-a-mail",
-            {"device_bytes": 8 << 30, "free_bytes": 7_813_095_424},
-            "",
-            "cut short",
-        ),
     ],
 )
 def test_what_a_text_tells(name, values, says, never):
     store, said = look((HERE / f"{name}.txt").read_bytes())
-    extents, files = store["free_extents"] or {}, (store["files"] or {}).get("listed", {})
+    extents = store["free_extents"] or {}
+    files = (store["files"] or {}).get("listed", {})
     published = {
-        **{key: store[key] for key in ("device_bytes", "free_bytes", "fullness_percent", "unknown_bytes")},
-        **{"extents": extents.get("count"), "mean": extents.get("mean_bytes"), "largest": extents.get("largest_bytes")},
-        **{"files": files.get("files"), "of_files": files.get("extents"), "bytes": files.get("bytes")},
+        **store,
+        "extents": extents.get("count"),
+        "mean": extents.get("mean_bytes"),
+        "largest": extents.get("largest_bytes"),
+        "files": files.get("files"),
+        "of_files": files.get("extents"),
+        "bytes": files.get("bytes"),
         "score": files.get("layout_score"),
     }
     assert {key: published[key] for key in values} == values
@@ -266,16 +257,13 @@ def test_why_a_text_is_not_read(name, reason):
 
 
 def test_what_damage_hides_is_not_copied(tmp_path):
-    for name in ("12-ext4-zeroed-descriptors/dumpe2fs",):
-        with pytest.raises(ValueError, match=r"Damaged: 4 of 8 .* Nothing of it is copied before it is repaired"):
-            save_free(str(HERE / f"{name}.txt"), tmp_path / "saved.gz")
+    with pytest.raises(ValueError, match=r"Damaged: 4 of 8 .* Nothing of it is copied before it is repaired"):
+        save_free(str(HERE / "12-ext4-zeroed-descriptors/dumpe2fs.txt"), tmp_path / "saved.gz")
     assert not list(tmp_path.iterdir())
 
 
 WHOLE = (HERE.parent / "evidence" / "dumpe2fs.txt").read_text()
 ZEROED = (HERE / "12-ext4-zeroed-descriptors" / "dumpe2fs.txt").read_text()
-FREE_BYTES = 7_813_095_424
-ONE_GROUP = "(5) have "
 
 
 @pytest.mark.parametrize(
@@ -283,33 +271,26 @@ ONE_GROUP = "(5) have "
     [
         (WHOLE.replace("state:         clean", "state:         not clean with errors"), 0, "'not clean with errors'"),
         (WHOLE.replace("\nFirst block", "\nFS Error count:           3\nFirst block"), 0, "and 3 errors noted"),
-        (re.sub(r"(Group 5: .*csum 0x\w+)", r"\1 (EXPECTED 0x1234)", WHOLE), 128 * MIB, f"{ONE_GROUP}a checksum"),
+        (re.sub(r"(Group 5: .*csum 0x\w+)", r"\1 (EXPECTED 0x1234)", WHOLE), 128 * MIB, "(5) have a checksum"),
         (
             re.sub(r"(Group 5: (?:.*\n)*?) +\d+ free blocks", r"\1  40000 free blocks", WHOLE, count=1),
             128 * MIB,
-            ONE_GROUP,
+            "(5) have ",
         ),
         (
             re.sub(r"(Group 50: (?:.*\n)*?) +\d+ free blocks", r"\1  0 free blocks", WHOLE, count=1),
             128 * MIB,
             "(50) have all",
         ),
-        (re.sub(r"bitmap at (\d+)", "bitmap at 99999999", WHOLE, count=1), 128 * MIB, "bitmap at block 99999999"),
         (
             re.sub(r"Block bitmap at \d+", "Block bitmap at 5000", WHOLE, count=2),
             256 * MIB,
             "2 of 64 block groups (0-1)",
         ),
-        ("dumpe2fs: Block bitmap checksum does not match bitmap\n" + WHOLE, 8 << 30, "dumpe2fs says"),
         (
             WHOLE.replace("Group 7:", "dumpe2fs: Inode bitmap checksum does not match\nGroup 7:"),
             8 << 30,
             "dumpe2fs says",
-        ),
-        (
-            re.sub(r"(Group 50: (?:.*\n)*?) +\d+ free blocks", r"\1  9 free blocks", WHOLE, count=1),
-            128 * MIB,
-            "(50) have all",
         ),
         (
             re.sub(r"(Group 3: (?:.*\n)*?)  Free blocks: \d+", r"\1  Free blocks: 98304", WHOLE, count=1),
@@ -363,69 +344,59 @@ def test_a_device_of_which_no_block_is_in_use_is_damaged(is_empty):
     assert is_empty or "rows 1 (the bitmaps', taken): it is mounted, or damaged" in said
 
 
-def wrapped(text: str) -> str:
-    return "\n".join("\n".join(textwrap.wrap(line, 76)) if len(line) > 76 else line for line in text.split("\n"))
+@pytest.mark.parametrize(
+    "begin",
+    [
+        *(">", "| ", "    ", "  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+"),
+        *("oss1: ", "Nov 26 02:00:00 oss1 root[12]: ", "{0:6d}\t", "Nov 26 02:00:00.{0:06d} ", "out.txt:{0}:", "{0}. "),
+    ],
+)
+def test_what_is_put_before_each_line_changes_nothing(begin):
+    assert look(by_line(WHOLE, begin))[0] == look(WHOLE)[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"(?m)^ +| +$", ""),
+        (r"\n", "  \n"),
+        (r"\n", "\n\n"),
+        (r"\n", "\r"),
+        (" ", "\u00a0"),
+        (" {2,}", "\t"),
+        (r"(?<=\d)-(?=\d)", "\u2013"),
+        (r"\n\Z", ""),
+        (" dir_index", "\ndir_index"),  # wrapped
+        (r"Blocks (\d+)-", r"Blocks \1 -- "),  # of 2002
+        (r"\A", "\x1b[1mroot@oss#\x1b[0m dumpe2fs\n"),
+    ],
+)
+def test_other_blanks_and_dashes_change_nothing(old, new):
+    assert look(re.sub(old, new, WHOLE))[0] == look(WHOLE)[0]
 
 
 @pytest.mark.parametrize(
     "bent",
     [
         WHOLE.encode("utf-16"),
-        b"\xef\xbb\xbf" + WHOLE.encode(),
-        "".join(f"{line.strip()}\n" for line in WHOLE.splitlines()).encode(),
-        "".join(f"> > {line}\r\n" for line in WHOLE.splitlines()).encode(),
-        ("On Monday, root wrote:\n" + "".join(f">{line}\n" for line in WHOLE.splitlines())).encode(),
-        b"\x1b[1mroot@oss#\x1b[0m dumpe2fs\n" + WHOLE.encode(),
-        "".join(f"| {line}\n" for line in WHOLE.splitlines()).encode(),
-        "".join(f"    {line}\n" for line in WHOLE.splitlines()).encode(),
-        WHOLE.replace("\n", "  \n").encode(),
-        WHOLE.replace(" ", "\u00a0").encode(),
-        "".join(f"{number:6d}\t{line}\n" for number, line in enumerate(WHOLE.splitlines(), 1)).encode(),
-        "".join(f"Nov 26 02:00:{number % 60:02d} {line}\n" for number, line in enumerate(WHOLE.splitlines())).encode(),
-        "".join(f"Nov 26 02:00:00 oss1 root[12]: {line}\n" for line in WHOLE.splitlines()).encode(),
-        "".join(f"oss1: {line}\n" for line in WHOLE.splitlines()).encode(),
-        WHOLE.replace("\n", "\n\n").encode(),
-        WHOLE.replace("\n", "\r").encode(),
-        re.sub(" {2,}", "\t", WHOLE).encode(),
         WHOLE.encode("utf-16-le"),
-        re.sub(r"(?<=\d)-(?=\d)", "\u2013", WHOLE).encode(),
-        json.dumps(WHOLE).encode(),
-        f"<pre>{WHOLE}</pre>".encode(),
-        WHOLE.rstrip("\n").encode(),
-        WHOLE.replace(" dir_index", "\ndir_index", 1).encode(),
-        re.sub(r"Blocks (\d+)-", r"Blocks \1 -- ", WHOLE).encode(),
+        b"\xef\xbb\xbf" + WHOLE.encode(),
+        by_line(WHOLE, "> > ", "\r\n"),
+        json.dumps(WHOLE),
+        f"<pre>{WHOLE}</pre>",
         binascii.b2a_qp(WHOLE.encode()),
-        *(
-            "".join(f"{put}{line}\n" for line in WHOLE.splitlines()).encode()
-            for put in ("  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+")
-        ),
-        "".join(f"out.txt:{number}:{line}\n" for number, line in enumerate(WHOLE.splitlines(), 1)).encode(),
-        "".join(f"{number}. {line}\n" for number, line in enumerate(WHOLE.splitlines(), 1)).encode(),
-        ("1. I ran:\n\n   ```\n" + "".join(f"   {line}\n" for line in WHOLE.splitlines()) + "   ```\n").encode(),
+        "1. I ran:\n\n   ```\n" + by_line(WHOLE, "   ") + "   ```\n",
+        "On Monday, root wrote:\n" + by_line(WHOLE, ">"),
     ],
-    ids=[
-        *("utf16", "mark", "stripped", "mail of windows", "mail", "colours"),
-        *("table", "code", "blanks at line ends", "no-break blanks", "line numbers", "times", "journal", "host"),
-        *("every other line blank", "old Mac", "tabs", "no mark", "dashes", "in JSON", "web page", "last line open"),
-        *(
-            "wrapped features",
-            "of 2002",
-            "mail as sent",
-            "slurm",
-            "docker",
-            "kubectl",
-            "chat",
-            "comment",
-            "patch",
-            "grep",
-            "list",
-            "code in a list",
-        ),
-    ],
+    ids=["utf16", "utf16 without a mark", "mark", "mail", "JSON", "web page", "mail as sent", "list", "answered"],
 )
 def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
     assert look(bent)[0] == look(WHOLE)[0]
-    assert look(wrapped(ZEROED))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
+
+
+def test_lines_that_mail_wrapped_change_nothing():
+    lines = [line if len(line) <= 76 else textwrap.fill(line, 76) for line in ZEROED.split("\n")]
+    assert look("\n".join(lines))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
 
 
 BUDDIES = """\
@@ -524,17 +495,12 @@ OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
 E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
 
 
-NUMBERED = "".join(f"{number}:{line}\n" for number, line in enumerate(FILEFRAG_2009.splitlines(), 1))
-
-
 @pytest.mark.parametrize("text", [FILEFRAG_2008, FILEFRAG_2009, FILEFRAG, OLD_BMAP, ALLOCATOR, LISTED_OSD, BUDDIES])
 def test_blanks_and_prompts_change_no_text(text):
-    lines = text.splitlines()
     prompt = "[root@oss1 ~]# "
     for bent in (
-        "".join(f"{line.strip()}\n" for line in lines),
-        "".join(f"{line}  \n" for line in lines),
-        "".join(f"    {line}\n" for line in lines),
+        re.sub("(?m)^ +| +$", "", text),
+        by_line(text, "    ", "  \n"),
         f"{prompt}cmd\n{text}{prompt}\n",
         f"{prompt}cmd\n{text}{prompt}",
         f"```\n{text}```\n\nreal\t0m1.1s\n",
@@ -542,7 +508,7 @@ def test_blanks_and_prompts_change_no_text(text):
         f"[code]{text}[/code]\n",
         text.replace("size of ", "size of  "),
         f"[sudo] password for admin: {text}",
-        "".join(f"--More--\r        \r{line}\n" for line in lines),
+        by_line(text, "--More--\r        \r"),
         f"\x1b[H\x1b[2JEvery 2.0s: cmd\x1b[3;1H{text}",
     ):
         assert look(bent)[0] == look(text)[0]
@@ -551,7 +517,7 @@ def test_blanks_and_prompts_change_no_text(text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (NUMBERED, "all files have 4 extents"),
+        (by_line(FILEFRAG_2009, "{0}:"), "all files have 4 extents"),
         (f"[root@oss1 ~]# xfs_bmap -v /f\n{OLD_BMAP}\nreal\t0m1.1s\n[root@oss1 ~]#\n", "9 extents"),
         (E2FREEFRAG + OLD_BMAP, "Note: what begins with 'EXT: FILE-OFFSET"),
         (FILEFRAG_2009, "all files have 4 extents"),
@@ -576,7 +542,6 @@ def test_blanks_and_prompts_change_no_text(text):
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
         (INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),
-        ("inode 128 actual 2 ideal 1\nactual 2, ideal 1, fragmentation factor 50.00%\n", "2 extents, where 1 would do"),
         (
             E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
             "feature bigalloc, whose clusters e2freefrag misreads unless it is mounted (run dumpe2fs)",
@@ -607,9 +572,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
         (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
         (re.sub(r": +(\d+)(\d{3})\n", r": \1,\2\n", WHOLE), "separators of thousands, such as 524,288"),
-        (WHOLE.replace("2097152", "2,097,152"), "numbers that cannot be: '2,097,152' is no number"),
         (TABLE.replace("4000 ", "4 000 "), "continues with .*4 000 .*, which is none of its rows"),
-        (TABLE.replace("4000 ", "4.000 "), "continues with .*4.000.*, which is none of its rows"),
         (
             re.sub("dblocks.*\n", "", LISTED).replace("44          1", "44          0"),
             "1 extents of 0 blocks in all, which",
@@ -620,7 +583,6 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "`freesp -g`, which tells sums of gro",
         ),
         (FSMAP.replace("16..23]: in", "16..31]: in"), "has sectors 24 to 31 where 32 should follow"),
-        (FSMAP.replace("[16..", "[20..").replace("24..", "23.."), "sectors 20 to 23 where 16 should follow"),
         (
             FSMAP.replace("[24..31]", "[24..25]"),
             "in other blocks than of 4096 bytes, and does not say in which: `xfs_db",
@@ -639,9 +601,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         ('{\n    "stdout_lines": [\n        "Device: /dev/x"\n', "JSON of ansible: give the program's own text"),
         ("actual 120, ideal 30, fragmentation factor 7", "no whole factor, such as 75.00%: it was cut short"),
         (FILEFRAG + FILEFRAG, "filefrag lists /c twice: give one text at a time"),
-        (OLD_BMAP + OLD_BMAP, "lists .* twice: give one text at a time"),
         (FILEFRAG.replace("   0:  ", "   7:  "), "lists extent 7 of /c where 0 should be"),
-        (re.sub("   0:.*\n", "", FILEFRAG), "lists extent 1 of /c where 0 should be"),
         ('[{"max_len": 4096, "total": 10}]\n', "ceph daemon osd.N bluestore allocator dump block"),
         (FILEFRAG_2009.replace("/a: 2", "[snip]\n/a: 2"), r"its line '\[snip\]' says that something was left out"),
         (re.sub("File size of /a.*\n", "", FILEFRAG_2009), "below no `File size of ...`"),
@@ -650,12 +610,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "digits or",
         ),
         (E2FREEFRAG[E2FREEFRAG.index("Min. free") :], "e2freefrag without its first lines"),
-        (OLD_FREESP.split("\n", 1)[1], "`freesp` without its first line"),
         (BUDDIES.split("\n", 1)[1], "mb_groups without its first line"),
-        (
-            "xfs_db: /dev/x is not a valid XFS filesystem\n",
-            "the program failed, and says 'xfs_db: /dev/x is not a valid",
-        ),
         (
             "dumpe2fs: Permission denied while trying to open /dev/sda1\n",
             "the program failed, and says 'dumpe2fs: Perm",
@@ -681,18 +636,15 @@ def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
     assert store["aligned_free_share"][str(32 * MIB)] == pytest.approx(32_768 / 32_775)
     assert [bucket["groups"] for bucket in store["groups"]["buckets"]] == [1, 1, 0, 0, 0, 1]
     assert "sizes of extents are reckoned from buddies" in said
-    for bad in (
-        BUDDIES.replace("4     ]", "4     ] Block bitmap corrupted!"),
-        BUDDIES.replace("#1    : 32768", "#1    : 99"),
-    ):
-        store, said = look(bad)
+    for old, new in (("4     ]", "4     ] Block bitmap corrupted!"), ("#1    : 32768", "#1    : 99")):
+        store, said = look(BUDDIES.replace(old, new))
         assert (store["free_bytes"], store["unknown_bytes"]) == (7 * 4096, 128 * MIB)
         assert said.startswith("Damaged: the kernel has a bitmap that cannot be of 1 of 3 block groups (1)")
     with pytest.raises(NotThisText, match="where group 1 should be"):
         look(BUDDIES.replace("#1  ", "#3  "))
 
 
-def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
+def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have():
     """A real one: `gfree`, the descriptors' count, has 494 blocks more, which belong to open files."""
     text = (HERE.parent / "lustre" / "mb_groups.txt").read_text()
     store, said = look(text)
@@ -702,7 +654,7 @@ def test_mb_groups_of_ldiskfs_has_what_a_new_file_can_have() -> None:
     assert "lists 64 groups and has no mark of its end" in said and not store["warnings"]
 
 
-def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners() -> None:
+def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners():
     assert look(FIEMAP)[0]["filesystem"] is None, "any can be asked so"
     assert look(FSMAP_V)[0]["groups"]["count"] == 2
     store, _ = look(FSMAP.replace("static fs metadata", "special 102:1"))
@@ -710,7 +662,7 @@ def test_fsmap_has_groups_with_v_and_names_ext4_by_its_own_owners() -> None:
     assert store["absent"]["groups"] == "fsmap tells of groups only with -v"
 
 
-def test_a_comma_of_another_language_changes_no_number() -> None:
+def test_a_comma_of_another_language_changes_no_number():
     """xfs_db prints percents with the comma of its user's language."""
     for text in (TABLE, OLD_FREESP, "actual 120, ideal 30, fragmentation factor 75.00%\n"):
         commas = re.sub(r"(\d)\.(\d\d\b)", r"\1,\2", text)
@@ -720,12 +672,11 @@ def test_a_comma_of_another_language_changes_no_number() -> None:
 def test_free_extents_of_an_osd_lie_where_its_allocator_says():
     store, _ = look(ALLOCATOR)
     assert (store["device_bytes"], store["free_bytes"], store["free_extents"]["count"]) == (1 << 30, 257 * 4096, 2)
-    assert look("".join(ALLOCATOR.split()).replace(":", ": "))[0] == store, "on one line"
-    assert look("".join(ALLOCATOR.split()))[0] == store, "without a blank"
-    for older in (LISTED_OSD, "".join(LISTED_OSD.split()) + "\n"):  # Ceph 14 and 15 have the list alone
-        assert look(older)[0]["device_bytes"] == 258 * 4096 and "does not say how large" in look(older)[1]
-    wrapped_line = re.sub("(.{30})", r"\1\n", "".join(LISTED_OSD.split()))
-    with pytest.raises(NotThisText, match="cut short"):
-        look(wrapped_line)
-    with pytest.raises(NotThisText, match="cut short"):
-        look(ALLOCATOR[:-20])
+    on_a_line = "".join(ALLOCATOR.split())
+    assert look(on_a_line.replace(":", ": "))[0] == look(on_a_line)[0] == store
+    older = "".join(LISTED_OSD.split()) + "\n"  # Ceph 14 and 15 have the list alone
+    for text in (LISTED_OSD, older):
+        assert look(text)[0]["device_bytes"] == 258 * 4096 and "does not say how large" in look(text)[1]
+    for cut in (re.sub("(.{30})", r"\1\n", older), ALLOCATOR[:-20]):
+        with pytest.raises(NotThisText, match="cut short"):
+            look(cut)

@@ -1,16 +1,12 @@
 """What cannot be read is not "none": whatever this user may not see is named, or stops the work."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -25,7 +21,6 @@ from fsage.host.stores import copies
 from fsage.host.system import cgroups, files, kernel_log, settings
 from fsage.host.verbs import checks, tune
 from fsage.plan.target import inventories_in
-from fsage.report import page
 from fsage.studies.neighbours.instruments import signs
 from fsage.studies.replica import age
 
@@ -44,7 +39,7 @@ print(start_of(other), ended(other, began), ended(own, start_of(own)), ended(own
 
 
 @pytest.fixture
-def closed() -> Iterator[Path]:
+def closed():
     """A folder that all may enter, with a folder `secret` in it that belongs to root alone."""
     with tempfile.TemporaryDirectory(prefix="fsage-test-unreadable-", dir="/var/tmp") as place:
         os.chmod(place, 0o755)
@@ -55,7 +50,7 @@ def closed() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def ordinary_user() -> Iterator[None]:
+def ordinary_user():
     os.seteuid(NOBODY)
     try:
         yield
@@ -64,8 +59,8 @@ def ordinary_user() -> Iterator[None]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("option", ["hidepid=0", "hidepid=1", "hidepid=2"])
-def test_a_run_of_another_user_that_proc_hides_has_not_ended(option: str) -> None:
+@pytest.mark.parametrize("option", ["hidepid=0", "hidepid=2"])
+def test_a_run_of_another_user_that_proc_hides_has_not_ended(option):
     mounted = f'mount -t proc -o {option} proc /proc && exec "$0" -c "$1" $$'
     shell = f"sleep 60 & {mounted.replace('$$', '$!')}"
     words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", shell, sys.executable, HIDDEN]
@@ -74,35 +69,29 @@ def test_a_run_of_another_user_that_proc_hides_has_not_ended(option: str) -> Non
     assert said[1:] == ["False", "False", "True", "True"]
 
 
-def test_only_where_no_data_are_left_a_sparse_file_has_none() -> None:
-    reader, writer = os.pipe()
-    try:
-        with pytest.raises(OSError, match="Illegal seek"):
-            list(copies.data_ranges(reader, 0, 4096))
-    finally:
-        os.close(reader)
-        os.close(writer)
+def test_only_where_no_data_are_left_a_sparse_file_has_none():
+    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as pipe, pytest.raises(OSError, match="Illegal seek"):
+        assert pipe.stdout
+        list(copies.data_ranges(pipe.stdout.fileno(), 0, 4096))
     with tempfile.TemporaryFile() as sparse:
         sparse.truncate(1 << 20)
         assert list(copies.data_ranges(sparse.fileno(), 0, 1 << 20)) == []
 
 
-def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_a_group_without_a_file_has_no_words_and_one_that_cannot_be_read_is_an_error(tmp_path):
     assert cgroups.words(tmp_path / "cgroup.procs") == []
     with pytest.raises(IsADirectoryError):
         cgroups.words(tmp_path)
 
 
 @pytest.mark.root
-def test_no_directory_is_left_without_its_extent_size(closed: Path) -> None:
+def test_no_directory_is_left_without_its_extent_size(closed):
     with ordinary_user(), pytest.raises(PermissionError):
         ExtentSize().directories(closed)
 
 
 @pytest.mark.root
-def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(
-    closed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(closed, monkeypatch):
     """Each command of a user looks first for what killed runs have set on the host."""
     monkeypatch.setattr(settings, "NOTE", closed / "secret/settings.json")
     with ordinary_user():
@@ -110,8 +99,7 @@ def test_a_user_works_where_root_keeps_targets_that_nobody_else_sees(
 
 
 @pytest.mark.root
-def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (closed / "empty").mkdir()
+def test_an_inventory_that_is_hidden_is_named(closed, capfd):
     (closed / "local").mkdir()
     (closed / "file").write_text("")
     with ordinary_user():
@@ -122,41 +110,32 @@ def test_an_inventory_that_is_hidden_is_named(closed: Path, capfd: pytest.Captur
 
 
 @pytest.mark.root
-def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed: Path) -> None:
+def test_the_size_of_an_image_that_is_hidden_is_not_nothing(closed):
+    image = closed / "secret/file"
     home = closed / "home"
-    (home / "mine").mkdir(parents=True)
-    for name, image in (("mine", closed / "secret/file"), ("gone", closed / "gone/file")):
-        files.write_json(home / name / "images.json", {"images": [{"image": str(image)}]})
-    words = {target.name: target.what for target in checks.held([home], [])}
-    assert words == {
-        "mine": f"made, not claimed, 0.0 GiB in {closed}/secret",
-        "gone": f"made, not claimed, 0.0 GiB in {closed}/gone",
-    }
-    os.chown(home, NOBODY, NOBODY)
-    os.chown(home / "mine", NOBODY, NOBODY)
-    os.chown(home / "mine/images.json", NOBODY, NOBODY)
+    note = home / "mine/images.json"
+    note.parent.mkdir(parents=True)
+    files.write_json(note, {"images": [{"image": str(image)}]})
+    assert [target.what for target in checks.held([home], [])] == [f"made, not claimed, 0.0 GiB in {image.parent}"]
+    for path in (home, note.parent, note):
+        os.chown(path, NOBODY, NOBODY)
     with ordinary_user():
-        words = {target.name: target.what for target in checks.held([home], [])}
-    assert words["mine"] == (
-        f"made, not claimed, images whose size cannot be read (Permission denied) in {closed}/secret"
-    )
+        (mine,) = checks.held([home], [])
+    assert mine.what == (f"made, not claimed, images whose size cannot be read (Permission denied) in {closed}/secret")
 
 
 @pytest.mark.root
-def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed, monkeypatch):
     monkeypatch.chdir(closed)
     assert start.why_not_here() is None
     with ordinary_user():
         said = start.why_not_here()
-    assert said == (
-        f"this user cannot write to {closed}, where a run keeps its notes: give the command in a copy of your own, "
-        f"which `cp -r {closed} FOLDER` makes"
-    )
+    assert said and said.startswith(f"this user cannot write to {closed}, where a run keeps its notes")
 
 
 @pytest.mark.root
-def test_a_source_that_is_hidden_may_be_on_the_target(closed: Path) -> None:
-    claim: Any = {"stores": [{"mount": "/", "image": None}]}
+def test_a_source_that_is_hidden_may_be_on_the_target(closed):
+    claim = {"stores": [{"mount": "/", "image": None}]}
     said = r"whether .*/secret/file is on the target is not known: .*Permission denied"
     with ordinary_user(), pytest.raises(ValueError, match=said):
         age.refuse_target(str(closed / "secret" / "file"), claim)
@@ -164,29 +143,22 @@ def test_a_source_that_is_hidden_may_be_on_the_target(closed: Path) -> None:
         age.refuse_target(str(closed / "none"), claim)
 
 
-def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path):
     (tmp_path / "answer").mkdir()
     with pytest.raises(AnsibleActionFail, match=f"^{tmp_path}/answer.part: Is a directory$"):
         action().keep(tmp_path / "answer", [b"{}"])
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_why_the_commit_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    assert page.commit() == f"commit not known (fatal: not a git repository: '{tmp_path}')"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert page.commit() == "commit not known (git: No such file or directory)"
-
-
 @pytest.mark.root
-def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_log, "KMSG", str(tmp_path / "kmsg"))
     assert signs.look({}, [], [], None, serves=True)["absent"] == {
         "kernel": f"there is no {tmp_path}/kmsg here, as in a container"
     }
 
 
-def test_no_message_has_an_error_of_the_system_as_python_prints_it() -> None:
+def test_no_message_has_an_error_of_the_system_as_python_prints_it():
     handler = re.compile(r"^( *)except .*OSError.* as (\w+):\n((?:\1 .*\n|\n)+)", re.MULTILINE)
     printed = [
         f"{module}: {line.strip()}"

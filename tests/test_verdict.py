@@ -1,19 +1,13 @@
 """The verdict of `fsage evidence` and `fragments`: sentences that follow from numbers, on which scripts can fail."""
 
-from __future__ import annotations
-
 import io
 import json
-import math
 import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fsage.base import GIB, MIB
@@ -21,7 +15,6 @@ from fsage.cli import app
 from fsage.layouts import filesystems, machine, placement, saved
 from fsage.layouts import verdict as said_of
 from fsage.layouts.fragmentation import Extent, FileLayouts
-from fsage.layouts.placement import ByRequest, Extents, NearestFirst, NewFile
 from fsage.layouts.verdict import NAMES, of_fragments, parse_limits, reached, verdict
 
 ROOT = Path(__file__).parents[1]
@@ -29,11 +22,10 @@ TEXTS = ROOT / "tests" / "data" / "evidence"
 EXAMPLE = ROOT / "config" / "layouts" / "example.gz"
 
 
-def store(
-    classes: dict[int, tuple[int, int]], filesystem: str | None = "ext4", used_bytes: int = GIB
-) -> dict[str, Any]:
+def store(classes, filesystem="ext4", used_bytes=GIB):
     """A store with free extents: from so many bytes, so many of them, so many bytes in all."""
-    free_bytes = sum(size for _, size in classes.values())
+    rows = [{"from_bytes": low, "extents": count, "bytes": size} for low, (count, size) in sorted(classes.items())]
+    free_bytes = sum(row["bytes"] for row in rows)
     return {
         "filesystem": filesystem,
         "device_bytes": used_bytes + free_bytes,
@@ -41,11 +33,9 @@ def store(
         "free_bytes": free_bytes,
         "fullness_percent": 100 * used_bytes / (used_bytes + free_bytes),
         "free_extents": {
-            "count": sum(count for count, _ in classes.values()),
-            "largest_bytes": max((size // count for low, (count, size) in classes.items()), default=0),
-            "histogram": [
-                {"from_bytes": low, "extents": count, "bytes": size} for low, (count, size) in sorted(classes.items())
-            ],
+            "count": sum(row["extents"] for row in rows),
+            "largest_bytes": max((row["bytes"] // row["extents"] for row in rows), default=0),
+            "histogram": rows,
         },
         "bitmap": {"bin_bytes": MIB},
         "files": None,
@@ -53,26 +43,17 @@ def store(
     }
 
 
-def new_files(aged: dict[str, Any], direct: bool = False) -> list[NewFile]:
+def new_files(aged, direct=False):
     return placement.new_files(filesystems.of_store(aged), aged, None, direct)
 
 
 AGED = store({4096: (1000, 6 * MIB), MIB: (100, 150 * MIB), 8 * MIB: (10, 100 * MIB)})
 
 
-@pytest.mark.parametrize(
-    ("filesystem", "pieces"),
-    [
-        ("ext4", (1, (64 - 8) // 8, None)),  # extents of 10 MiB hold one request of 8 MiB each
-        ("xfs", (1, 6, None)),
-        ("zfs", (1, 6, None)),
-    ],
-)
-def test_new_files_lie_as_the_file_system_chooses_else_between_bounds(filesystem, pieces):
-    found = new_files({**AGED, "filesystem": filesystem})
-    assert tuple(each.low for each in found) == pytest.approx(pieces, abs=1)
-    assert found[1].high > found[1].low if filesystem == "zfs" else found[1].high == found[1].low
-    assert found[2].high is None, "there are 256 MiB"
+def test_where_it_is_not_known_how_a_file_system_chooses_new_files_lie_between_bounds():
+    _, of_64_mib, of_1_gib = new_files({**AGED, "filesystem": "zfs"})
+    assert (of_64_mib.low, of_64_mib.high) == (6, 278)
+    assert of_1_gib.high is None, "there are 256 MiB"
 
 
 OF_XFS = (
@@ -102,48 +83,29 @@ def test_on_xfs_writes_past_the_cache_lie_in_more_pieces_and_the_verdict_says_fo
     assert not new_files({**aged, "filesystem": "ext4"}, direct=True), "there it makes no difference"
 
 
-@given(
-    st.dictionaries(st.integers(12, 33), st.tuples(st.integers(1, 5000), st.floats(1, 1.99)), min_size=1, max_size=12),
-    st.floats(0, 1),
-)
-def test_no_way_of_choosing_needs_fewer_extents_than_the_largest_extents_nor_more_than_there_are(free, share):
-    extents = [Extents(1 << power, count, int((count << power) * mean)) for power, (count, mean) in free.items()]
-    extents.sort(reverse=True)
-    size = max(1, int(share * sum(extent.bytes for extent in extents)))
-    fewest, same = placement.FEWEST.pieces(size, extents)
-    assert fewest == same
-    assert 1 <= fewest <= sum(extent.number for extent in extents) + 1
-    biggest = max(extent.bytes // extent.number for extent in extents)
-    assert fewest >= size / (2 * biggest) or fewest == 1
-    assert min(ByRequest(8 * MIB, MIB).pieces(size, extents)) >= 1
-    low, high = NearestFirst(4 * MIB).pieces(size, extents)
-    assert 1 <= low <= high <= sum(extent.number for extent in extents) + 2
-
-
-def told(**numbers: int) -> dict[str, int]:
+def counted(**numbers):
     """What statvfs(2) says of AGED."""
-    size, free = AGED["device_bytes"], AGED["free_bytes"]
-    same = {"bytes": size, "free_bytes": free, "available_bytes": free, "inodes": 1000, "free_inodes": 999}
-    return {**same, **numbers}
+    free = {"free_bytes": AGED["free_bytes"], "available_bytes": AGED["free_bytes"]}
+    return {"bytes": AGED["device_bytes"], **free, "inodes": 1000, "free_inodes": 999, **numbers}
 
 
 @pytest.mark.parametrize(
     ("mounted", "says"),
     [
         (None, "80.0% full: 1 GiB of 1.25 GiB are in use, the file system's own blocks among them. "),
-        (told(), "the file system's own blocks among them. "),
+        (counted(), "the file system's own blocks among them. "),
         (
-            told(available_bytes=128 * MIB),
+            counted(available_bytes=128 * MIB),
             "(df says 89%: it counts 128 MiB reserved for root as used)",
         ),
         (
-            told(bytes=AGED["device_bytes"] - 512 * MIB),
+            counted(bytes=AGED["device_bytes"] - 512 * MIB),
             "(df says 67%: it leaves out 512 MiB that the file system keeps",
         ),
         (None, "lie in 1,110 extents: half of them in extents of 1 MiB and more, the largest 10 MiB."),
         (None, "At 87.8% full, the last free extent of 8 MiB may be used up."),
-        (told(available_bytes=56 * MIB, free_inodes=500), "first refused at 81.8 to 84.4% full: no block is left"),
-        (told(free_inodes=10), "is first refused at 80.6 to 81.0% full: no inode is left."),
+        (counted(available_bytes=56 * MIB, free_inodes=500), "first refused at 81.8 to 84.4% full: no block is left"),
+        (counted(free_inodes=10), "is first refused at 80.6 to 81.0% full: no inode is left."),
         (
             None,
             "Worth measuring, for a new file of 64 MiB would have about 8 extents, and 1 on an empty file system",
@@ -158,10 +120,7 @@ def test_what_a_verdict_says(mounted, says):
 def test_one_number_for_full_and_no_advice_without_evidence():
     whole = verdict(store({GIB: (4, 6 * GIB)}), "x", None).sentences
     assert whole[-1].startswith("A measurement is not worthwhile: new files, each written alone and at once, would be")
-    assert (
-        "at once through the cache or past it, of up to 1 GiB, would have 1 extent" in whole[1]
-        and "At 100.0% full, the last free extent of 1 GiB" in whole[1]
-    )
+    assert "at once through the cache or past it, of up to 1 GiB, would have 1 extent" in whole[1]
     header = saved.read(io.BytesIO((TEXTS / "dumpe2fs_h.txt").read_bytes())).summary(0)
     assert verdict(header, "x", None).sentences == [
         "8.3% full: 677 MiB of 8 GiB are in use, the file system's own blocks among them.",
@@ -186,7 +145,7 @@ def test_the_command_begins_with_it_and_what_it_names_can_be_run(tmp_path, monke
 @pytest.mark.parametrize(
     ("limits", "code", "says"),
     [
-        ("full=90,extents_64M=1000", 0, ""),
+        ("full=90", 0, ""),
         ("full=70.35", 3, "fsage: full is 70.35, at or above the limit of 70.35 (--fail-on)\n"),
         ("extents_64M=3", 3, "fsage: extents_64M is 3, at or above the limit of 3 (--fail-on)\n"),
         ("inodes=90", 1, "--fail-on inodes: that is not known here"),
@@ -198,17 +157,18 @@ def test_the_command_begins_with_it_and_what_it_names_can_be_run(tmp_path, monke
 def test_a_script_can_fail_on_the_numbers(limits, code, says):
     done = CliRunner().invoke(app, ["evidence", str(EXAMPLE), "--json", "--fail-on", limits])
     assert done.exit_code == code
-    assert says in (done.stderr if code != 1 else str(done.exception))
-    if code != 1:
-        assert json.loads(done.stdout)["verdicts"][0]["values"]["extents_64M"] == 3
+    if code == 1:
+        assert says in str(done.exception)
+        return
+    assert says in done.stderr
+    assert json.loads(done.stdout)["verdicts"][0]["values"]["extents_64M"] == 3
 
 
 def test_what_does_not_fit_is_more_than_any_limit():
     values = verdict(AGED, "x", None).values
-    assert values["extents_1G"] == math.inf and set(values) == set(NAMES)
-    assert reached(values, parse_limits("extents_1G=9e9", NAMES)) == [
-        "extents_1G is more than fits, at or above the limit of 9e+09 (--fail-on)"
-    ]
+    assert set(values) == set(NAMES)
+    (said,) = reached(values, parse_limits("extents_1G=9e9", NAMES))
+    assert said == "extents_1G is more than fits, at or above the limit of 9e+09 (--fail-on)"
 
 
 def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(tmp_path):
@@ -217,19 +177,17 @@ def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(t
         done = CliRunner().invoke(app, ["evidence", str(EXAMPLE), "--beside", str(out), "--", *words])
         assert done.exit_code == code, done.output
     lines = [json.loads(line) for line in out.read_text().splitlines()]
+    first, _, not_there = lines
     assert [line["exit_code"] for line in lines] == [7, -9, 127]
-    assert lines[2]["absent"]["exit_code"] == "/none: No such file or directory"
-    assert lines[0]["before"] == lines[0]["after"] and lines[0]["before"]["verdict"]["extents_64M"] == 3
-    assert lines[0]["before"]["fullness_percent"] == pytest.approx(70.35, abs=0.01)
-    keys = {"schema", "fsage", "began", "seconds", "what", "command", "exit_code", "kernel", "before", "after"}
-    assert set(lines[0]) == {*keys, "allocator", "absent"}
+    assert not_there["absent"]["exit_code"] == "/none: No such file or directory"
+    assert first["before"] == first["after"] and first["before"]["verdict"]["extents_64M"] == 3
+    assert first["before"]["fullness_percent"] == pytest.approx(70.35, abs=0.01)
+    assert first["command"] == ["sh", "-c", "exit 7"]
     for words in (
-        ["x", "--beside", str(out)],
         ["x", "--", "true"],
         [str(EXAMPLE), "--beside", "/none/x", "--", "true"],
         ["/none", "--beside", str(tmp_path / "none"), "--", "true"],
         [str(EXAMPLE), "--json", "--beside", str(out), "--", "true"],
-        [str(EXAMPLE), "--fail-on", "full=1", "--beside", str(out), "--", "true"],
     ):
         assert CliRunner().invoke(app, ["evidence", *words]).exit_code == 1
     assert not (tmp_path / "none").exists() and len(out.read_text().splitlines()) == 3
@@ -247,18 +205,15 @@ def test_fragments_begins_with_the_files_and_each_file_system(tmp_path):
     assert first.startswith("0 of 1 files (0.0%) have more extents than they need")
     assert re.match(rf"{tmp_path}: \d+\.\d% full: .* in use, the file system's own blocks among them", second)
     assert done.exit_code == 3 and done.stderr.count("fsage: full is ") == 1, "one file system"
-    none = {"all": {"files": 0}, "files_in_pieces": 0}
-    assert of_fragments(none).values == {"fragmented": 0.0}
 
 
 def test_files_without_an_extent_are_named_and_not_counted_as_whole():
     """Just written: the kernel has given them no place yet (delayed allocation)."""
     layouts = FileLayouts(4096)
-    for number in range(200):
-        layouts.add([Extent(0, 4096 * number, 4096, False)] if number % 4 else [])
+    for extents in ([], [Extent(0, 0, 4096, False)], [], []):
+        layouts.add(extents)
     files = {"found": layouts.summary()}
     [sentence, *_] = said_of._of_files({"files": files, "source": {}}, "/data")
-    assert "50 of 200 have none: they are empty, lie in their inodes, or were just written" in sentence
-    every = {"files": 3, "extents": 0}
-    said = of_fragments({"all": every, "files_in_pieces": 0})
+    assert "3 of 4 have none: they are empty, lie in their inodes, or were just written" in sentence
+    said = of_fragments({"all": {"files": 3, "extents": 0}, "files_in_pieces": 0})
     assert said.sentences == [f"None of 3 files has an extent: {said_of.WITHOUT}."]

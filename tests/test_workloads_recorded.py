@@ -12,29 +12,20 @@ from fsage.base import MIB
 from fsage.workloads import metadata, sequential
 
 
-def recorded(case_name, name, params, claim, **change):
+def recorded(case_name, name, params, claim):
     """A phase with a recorded output whose echo of the command line is that of our command."""
     case = BY_NAME[case_name]
     module = workloads.load(params["workload"])
     argv = next(p["argv"] for p in module.commands(module.Params.model_validate(params), claim) if p["name"] == name)
     tool = next(tool for tool in ("ior", "mdtest") if tool in argv)
     ours = shlex.join([f"/bin/{tool}", *argv[argv.index(tool) + 1 :]])
-    lines = [
-        re.sub(r"^(Command line(?: used)? *: ).*", lambda found: found[1] + ours, line)
-        for line in case.stdout.splitlines()
-    ]
-    return {
-        "name": name,
-        "argv": argv,
-        "rc": case.rc,
-        "stderr": case.stderr,
-        "stdout": "\n".join(lines),
-        **change,
-    }
+    stdout = re.sub(r"(?m)^(Command line(?: used)? *: ).*", lambda found: found[1] + ours, case.stdout)
+    return {"name": name, "argv": argv, "rc": case.rc, "stderr": case.stderr, "stdout": stdout}
 
 
 def ior_cell(write="ior-3.3.0/w-only-nokeep", claim=CLAIM, **params):
-    claim, params = {**claim, "tools": ALL}, {**SEQUENTIAL, "phases": ["write"], **params}
+    claim = {**claim, "tools": ALL}
+    params = {**SEQUENTIAL, "phases": ["write"], **params}
     return {"status": "done", "params": params, "phases": [recorded(write, "write", params, claim)]}
 
 
@@ -54,9 +45,7 @@ def test_ior(images):
             "write: IOR ended with code 0 but tells of trouble: .*argument: -B",
         ),
         (ior_cell("ior-3.3.0/multi-dir-at"), "write: 4 tasks ran of 2 requested"),
-        (ior_cell("ior-3.3.0/N2-of-4", {**CLAIM, "tasks": 4}), "write: 2 tasks"),
         (ior_cell("ior-3.3.0/exists-warning"), "IOR reports writes: 1, reads: 1, not one of them"),
-        (ior_cell("ior-3.3.0/multiFile-m-i3-keep"), "IOR reports writes: 3"),
         (ior_cell(transfer_size=8 * MIB), "ran with transfers of 4194304 bytes, the cell's are 8388608"),
         (
             ior_cell("ior-3.3.0/D1-wearout-statusfile", {**CLAIM, "amount_mib": 600}, transfer_size=65536),
@@ -75,30 +64,41 @@ def test_ior_that_did_not_do_as_asked(cell, reason):
     assert re.search(reason, outcome.why), outcome.why
 
 
+def bent(cell, *changes, phase=0):
+    """The same, where a phase has other output."""
+    for old, new in changes:
+        found = cell["phases"][phase]["stdout"]
+        cell["phases"][phase]["stdout"] = re.sub(old, new, found)
+    return cell
+
+
 FOUR = {"hosts": ["c1", "c2", "c3", "c4"], "tasks": 1}
 
 
 def placed(nodes, on_first):
     """The cell of a run of 4 tasks that says that it ran on so many nodes, with so many tasks on the first."""
     cell = ior_cell("ior-main/w-192k-np4", {**CLAIM, **FOUR, "amount_mib": 3}, transfer_size=65536)
-    whole = cell["phases"][0]["stdout"].replace(" 196608 ", " 3145728 ").replace(" 0.8 POSIX", "12.0 POSIX")
-    stdout = re.sub(r"(?m)^(nodes +: )1$", rf"\g<1>{nodes}", whole)
-    cell["phases"][0]["stdout"] = re.sub(r"(?m)^(write .* 0 +4 +)4( )", rf"\g<1>{on_first}\2", stdout)
-    return cell
+    return bent(
+        cell,
+        (" 196608 ", " 3145728 "),
+        (" 0.8 POSIX", "12.0 POSIX"),
+        (r"(?m)^(nodes +: )1$", rf"\g<1>{nodes}"),
+        (r"(?m)^(write .* 0 +4 +)4( )", rf"\g<1>{on_first}\2"),
+    )
 
 
-def test_tasks_that_ran_elsewhere_than_asked_for():
+def test_tasks_that_ran_elsewhere_or_otherwise_than_asked_for():
     assert sequential.read(placed(4, 1)).status == "valid"
     assert sequential.read(placed(1, 4)).why == (
         "write: 4 tasks ran on 1 nodes, 4 of them on the first; requested were 4 nodes with 1 on each: the launcher "
         "(a job's nodes, a site's fsage_target.launcher_options) places them differently"
     )
     assert "ran on 4 nodes, 3 of them on the first" in sequential.read(placed(4, 3)).why
-    cell = mdtest_cell("main")
-    cell["phases"][1]["stdout"] = cell["phases"][1]["stdout"].replace("Nodemap: 11", "Nodemap: 10")
+    cell = bent(mdtest_cell("main"), ("Nodemap: 11", "Nodemap: 10"), phase=1)
     assert "stat: 2 tasks ran on 1 nodes, 1 of them on the first; requested were 1 nodes" in metadata.read(cell).why
-    cell["phases"][1]["stdout"] = cell["phases"][1]["stdout"].replace("on 1 node(s)", "on 2 node(s)")
-    assert "stat: 2 tasks ran on 2 nodes" in metadata.read(cell).why
+    assert "not of this command" in sequential.read(bent(ior_cell(), (" --posix.odirect", ""))).why
+    fewer = bent(mdtest_cell("main"), ("2 tasks, 2000 files", "2 tasks, 1000 files"))
+    assert "create: 1000 files, requested 2000" in metadata.read(fewer).why
 
 
 def test_a_tool_of_another_version_than_the_claims():
@@ -150,12 +150,6 @@ def test_a_warning_that_is_known_to_be_harmless_is_kept_and_fails_no_cell():
     )
 
 
-def test_ior_of_another_command():
-    cell = ior_cell()
-    cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace(" --posix.odirect", "")
-    assert "not of this command" in sequential.read(cell).why
-
-
 def mdtest_cell(version, images=None, **change):
     claim = {**CLAIM, "free_inodes_empty": None, "tools": ALL, "containers": images}
     params = {**METADATA, "files_per_task": 1000}
@@ -170,9 +164,8 @@ def mdtest_cell(version, images=None, **change):
 @pytest.mark.parametrize(
     ("version", "create_per_s"), [("3.3.0", 94448.64), ("4.0.0", 114843.218), ("main", 124316.192)]
 )
-@pytest.mark.parametrize("images", [None, "/images"])
-def test_mdtest(version, create_per_s, images):
-    outcome = metadata.read(mdtest_cell(version, images))
+def test_mdtest(version, create_per_s):
+    outcome = metadata.read(mdtest_cell(version, "/images" if version == "main" else None))
     assert outcome.status == "valid", outcome.why
     assert outcome.metrics["create_per_s"] == pytest.approx(create_per_s)
     assert outcome.metrics["create_files"] == outcome.metrics["stat_files"] == 2000
@@ -185,13 +178,11 @@ def test_mdtest(version, create_per_s, images):
             {"stat": "fail-stat-without-create"},
             "stat: mdtest ended with code 0 but tells of trouble: .*unable to stat",
         ),
-        ({"create": "fail-leftover-second-run"}, "create: .*unable to create tree directory"),
         ({"create": "fail-no-n"}, "create: mdtest measured nothing"),
         ({"create": "W1-C"}, "create: 1798 files, requested 2000, 1000 by each task"),
         ({"create": "f1-l2"}, "create: mdtest's output has 2 tables of rates"),
         ({"create": "fail-unlike-mpi"}, "create: 2 processes of mdtest ran, and each believed that it was alone"),
         ({"create": "phase-T"}, "create: mdtest did File stat 1 times, not File creation once"),
-        ({"create": "C-T-r"}, "File creation, File stat, File removal 3 times"),
         ({"create": "fail-inodes-enospc"}, "No space left on device"),
     ],
 )
@@ -199,9 +190,3 @@ def test_mdtest_that_did_not_do_as_asked(change, reason):
     outcome = metadata.read(mdtest_cell("main", **change))
     assert outcome.status == "failed"
     assert re.search(reason, outcome.why), outcome.why
-
-
-def test_mdtest_with_fewer_files():
-    cell = mdtest_cell("main")
-    cell["phases"][0]["stdout"] = cell["phases"][0]["stdout"].replace("2 tasks, 2000 files", "2 tasks, 1000 files")
-    assert "create: 1000 files, requested 2000" in metadata.read(cell).why

@@ -6,8 +6,7 @@ own, forked from this one, which has loaded everything. Time is the process's ow
 waits without computing, as for a FIFO, is found out by the clock.
 """
 
-from __future__ import annotations
-
+import gc
 import json
 import os
 import resource
@@ -16,14 +15,13 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hostile import bend
-from hostile.folder import folder
-from hostile.readers import READERS, crate
+from hostile.messages import action
+from hostile.readers import READERS, crate, records
 
 MOST_MIB = 500
 MOST_S = 10
@@ -34,21 +32,21 @@ class TooLong(BaseException):
     """An input took more than MOST_S; no reader catches it."""
 
 
-def read_all(name: str, times: int) -> dict[str, Any]:
+def read_all(name, times):
     """What became of the inputs; a process that meets one that is neither taken nor refused ends."""
     reader = READERS[name]
     counts = {"accepted": 0, "refused": 0}
     slowest = 0.0
 
-    def late(*_: object) -> None:
+    def late(*_):
         raise TooLong(f"more than {MOST_S} s")
 
-    def watch(seconds: float, waiting_s: float) -> None:
+    def watch(seconds, waiting_s):
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, waiting_s)
 
-    signal.signal(signal.SIGALRM, late)
-    signal.signal(signal.SIGPROF, late)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, late)
 
     @settings(
         max_examples=reader.examples * times,
@@ -59,7 +57,7 @@ def read_all(name: str, times: int) -> dict[str, Any]:
         phases=[Phase.generate],
     )
     @given(reader.inputs())
-    def read(drawn: Any) -> None:
+    def read(drawn):
         nonlocal slowest
         began = time.process_time()
         watch(MOST_S, MOST_WAITING_S)
@@ -91,7 +89,7 @@ def read_all(name: str, times: int) -> dict[str, Any]:
     return {"reader": name, **counts, **seconds, "mib": (after - before) >> 10}
 
 
-def in_process(name: str, times: int, folder: str) -> dict[str, Any]:
+def in_process(name, times, folder):
     """The same, in a process of its own that works in `folder`; what it reports, or why it reports nothing."""
     errors, report = Path(folder, "stderr"), Path(folder, "report.json")
     child = os.fork()
@@ -110,19 +108,22 @@ def in_process(name: str, times: int, folder: str) -> dict[str, Any]:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
         return {"failed": f"exit code {code}\n{errors.read_text(errors='replace')[-6000:]}"}
-    found: dict[str, Any] = json.loads(report.read_text())
+    found = json.loads(report.read_text())
     return found
 
 
 @settings(max_examples=3, database=None, deadline=None)
-@given(st.tuples(bend.ANY, st.uuids(), st.binary()))
-def draw_first(_: Any) -> None:
-    """Hypothesis loads its tables when something is first drawn."""
+@given(st.tuples(bend.ANY, st.uuids(), st.binary(), st.lists(st.integers(), min_size=100)))
+def draw_first(_):
+    """Hypothesis loads its tables when something is first drawn; those of a program's numbers at one draw in twenty."""
 
 
 if __name__ == "__main__":
+    for sample in (crate, records, action):  # what takes long to make is made once
+        sample()
     draw_first()
-    crate()  # samples that take long to make are made once
-    folder.cache_clear()  # but each process has a folder of its own
+    bend.folder.cache_clear()  # but each process has a folder of its own
+    gc.collect()
+    gc.freeze()  # no process looks through what this one made, which would copy it
     for line in sys.stdin:
         print(json.dumps(in_process(*json.loads(line))), flush=True)

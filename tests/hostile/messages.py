@@ -1,15 +1,11 @@
 """Readers of what hosts send each other: typed data, or refused in one line, and no file elsewhere."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import SimpleNamespace
 
 import yaml
 from hypothesis import strategies as st
@@ -32,7 +28,7 @@ from fsage.site.inspect import Host, Site
 from fsage.studies.lustre.host import servers
 from fsage.study.study import StudyError
 from hostile import bend
-from hostile.folder import folder
+from hostile.bend import folder
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = "30.00@8M"
@@ -40,7 +36,7 @@ JUNK = st.one_of(st.binary(max_size=40), st.just(b"[" * 100_000))
 """Bytes that are no message at all."""
 
 
-def make_plan(place: Path) -> Plan:
+def make_plan(place):
     """The plan of a small study on a target that was claimed."""
     (place / "config").mkdir(parents=True)
     (place / "config/tiny.yaml").write_text(yaml.safe_dump(STUDY))
@@ -52,95 +48,98 @@ def make_plan(place: Path) -> Plan:
 
 
 @cache
-def plan() -> Plan:
+def plan():
     """One for all inputs of a process."""
     return make_plan(folder() / "plan")
 
 
-def files_below(place: Path) -> set[str]:
+def files_below(place):
     """All files below a folder."""
     return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file() or path.is_symlink()}
 
 
-def sent(*samples: Any) -> st.SearchStrategy[bytes]:
+def sent(*samples):
     """Samples as they go over the wire, bent, or what is no message at all."""
     return bend.values(list(samples)).map(bend.as_json) | JUNK
 
 
-def observations() -> st.SearchStrategy[bytes]:
+def observations():
     """Observations of a cell that was measured, each of an identity of its own."""
     done = observation(plan(), STATE, 1, why=None, status="done")
     return st.uuids().flatmap(lambda identity: sent(done | {"id": str(identity)}))
 
 
-def read_observation(content: bytes) -> None:
+def read_observation(content):
     """Beside a good one in a bundle: taken as what was asked for, or kept aside, and the good one is always taken.
 
     What came is forgotten afterwards, so that each input is the first answer to its request, and none costs more.
     """
-    root = plan().results.root
+    results_of = plan().results
+    root = results_of.root
     path = bundle(plan(), content, observation(plan(), STATE, 0))
     before = files_below(root.parent)
     _, refused = record.unpack(path, root, "here")
     assert all(why.isprintable() for why in refused)
-    in_state, aside = (f"results/{kind}/here/tiny/{STATE}/" for kind in ("raw", "records")), "results/refused/here/"
-    places = {Path(place) for place in (*in_state, aside)}
-    assert {Path(added).parent for added in files_below(root.parent) - before} <= places
+    of_state = f"here/tiny/{STATE}"
+    places = {f"results/{place}" for place in (f"raw/{of_state}", f"records/{of_state}", "refused/here")}
+    assert {str(Path(added).parent) for added in files_below(root.parent) - before} <= places
     assert len(refused) <= 1, "the good one is always taken"
     if refused:
         assert content in [path.read_bytes() for path in (root / "refused/here").iterdir()], "never lost"
-    paths = [plan().results.record(STATE, cell.name) for cell in plan().cells[STATE]]
+    names = [cell.name for cell in plan().cells[STATE]]
+    paths = [results_of.record(STATE, name) for name in names]
     if all(path.exists() for path in paths):  # the report's table
-        assert set(dataset.load(paths)["cell"]) == {cell.name for cell in plan().cells[STATE]}
+        assert sorted(dataset.load(paths)["cell"]) == sorted(names)
     for kind in ("raw", "records", "refused"):
         shutil.rmtree(root / kind, ignore_errors=True)
 
 
-def _claim() -> dict[str, Any]:
-    return {
-        **{**CLAIM, "target": "here", "kind": "loop", "host": "n1", "hosts": ["n1"], "capacity_bytes": 1 << 40},
-        **{"launcher": "openmpi", "launcher_options": [], "device_model": {"kind": "none", "label": "none"}},
-        **{"schema": 1, "status": "claimed", "created": "t", "kernel": "6", "containers": None, "images": {}},
-        **{"declared": {}, "filesystem_state_known": True},
-    }
+def _claim():
+    of_hosts = {"host": "n1", "hosts": ["n1"], "launcher": "openmpi", "launcher_options": [], "kernel": "6"}
+    of_target = {"target": "here", "kind": "loop", "capacity_bytes": 1 << 40, "declared": {}, "created": "t"}
+    of_target["device_model"] = {"kind": "none", "label": "none"}
+    known = {"schema": 1, "status": "claimed", "containers": None, "images": {}, "filesystem_state_known": True}
+    return CLAIM | of_hosts | of_target | known
 
 
-def _evidence() -> dict[str, Any]:
+def _evidence():
     of_state = {"study": "tiny", "state": STATE, "token": {"instance": "i1", "claim": "c1"}}
     layout = {"schema": 1, "stores": [make_store(30, 0)]}
     return {**observation(plan(), STATE, 0)["layout"], **of_state, "layout": layout}
 
 
-def _probe() -> dict[str, Any]:
+def _probe():
     return {
-        **{"able": True, "missing": [], "root": True, "host": "n1", "kernel": "6", "memory_bytes": 1 << 34},
-        **{"network_mbit_s": [1000], "time": 1.0e9, "tools": {"fio": "3.33", "ior": None}, "images": {}},
-        **{"uid": 0, "lustre": None},
-        **{"places": [{"directory": "/d", "free_gib": 1.0}], "claim": {"id": "c", "created": "t", "status": "claimed"}},
+        "able": True,
+        "images": {},
+        "places": [{"directory": "/d", "free_gib": 1.0}],
+        "claim": {"id": "c", "created": "t", "status": "claimed"},
+        **ANSWERS["hello", "client"],
+        "missing": [],
     }
 
 
-SAVED: dict[str, Callable[[], dict[str, Any]]] = {"claim": _claim, "evidence": _evidence, "probe": _probe}
+SAVED = {"claim": _claim, "evidence": _evidence, "probe": _probe}
 """What a host answers and the launcher keeps."""
 
 
 @cache
-def made_request() -> dict[str, Any]:
+def made_request():
     """The request that an answer belongs to."""
-    made: dict[str, Any] = json.loads(json.dumps(request.make(plan(), STATE, plan().cells[STATE])))
+    made = json.loads(json.dumps(request.make(plan(), STATE, plan().cells[STATE])))
     return made
 
 
-def saved(key: str, value: Any) -> Any:
+def saved(key, value):
     """What is kept of an answer. Raises Unacceptable."""
     sent = message.read(bend.as_json(value), action().ANSWER_BYTES)
     return json.loads(messages.saved(key, sent, {"name": "here"}, made_request()))
 
 
-def read_saved(key: str) -> Callable[[Any], None]:
+def read_saved(key):
     """The reader of an answer that is kept, and of what is made of it."""
 
-    def read(value: Any) -> None:
+    def read(value):
         kept = saved(key, value)
         place = folder() / "kept.json"
         place.write_text(json.dumps(kept))
@@ -148,11 +147,11 @@ def read_saved(key: str) -> Callable[[Any], None]:
             root = folder() / "none"  # nothing that was noted for another claim
             shutil.rmtree(root, ignore_errors=True)
             of_it = Plan(plan().study, plan().target, results.Results(root, "here", "tiny"), kept)
-            for use in (lambda: request.make(of_it, STATE, of_it.cells[STATE]), lambda: words.line(of_it)):
-                try:
-                    use()
-                except StudyError as why:
-                    bend.assert_one_line(why)
+            try:
+                request.make(of_it, STATE, of_it.cells[STATE])
+                words.line(of_it)
+            except StudyError as why:
+                bend.assert_one_line(why)
         elif key == "evidence":
             seen = evidence.read({STATE: place}, {STATE: ["d"]})
             assert seen.known or seen.refused
@@ -166,7 +165,7 @@ def read_saved(key: str) -> Callable[[Any], None]:
     return read
 
 
-def questions() -> st.SearchStrategy[tuple[bytes, str]]:
+def questions():
     """A question to an agent, bent, and the verb that it comes with."""
     hosts = {"clients": [{"name": "n1"}], "servers": []}
     whole = {"target": {"name": "here"}, "request": made_request(), "hosts": hosts}
@@ -174,11 +173,11 @@ def questions() -> st.SearchStrategy[tuple[bytes, str]]:
     return st.tuples(sent(whole), verbs)
 
 
-def read_question(drawn: tuple[bytes, str]) -> None:
+def read_question(drawn):
     """As an agent does: of its types, and no cell's file lies elsewhere."""
     text, verb = drawn
     question = agent.question(text)
-    taken: Any = checks.checked(question.get("request") or {}, question.get("hosts"))
+    taken = checks.checked(question.get("request") or {}, question.get("hosts"))
     checks.needed(verb, taken)
     for cell in taken.get("cells", []):
         folders = (taken.get("study", "s"), taken.get("state", "s"))
@@ -186,14 +185,26 @@ def read_question(drawn: tuple[bytes, str]) -> None:
         assert len(path.parts) == 5 and ".." not in path.parts
 
 
-ANSWERS: dict[tuple[str, str], Any] = {
+ANSWERS = {
     ("hello", "client"): {
-        **{"uid": 0, "root": True, "host": "n", "kernel": "6", "memory_bytes": 1 << 30, "network_mbit_s": [1]},
-        **{"time": 1.5, "images": {}, "lustre": None, "missing": ["fio"], "tools": {}},
+        "uid": 0,
+        "root": True,
+        "host": "n1",
+        "kernel": "6",
+        "memory_bytes": 1 << 34,
+        "network_mbit_s": [1000],
+        "time": 1.0e9,
+        "images": {},
+        "lustre": None,
+        "missing": ["fio"],
+        "tools": {"fio": "3.33", "ior": None},
     },
     ("drop", "client"): {
-        **{"seconds": 0.1, "method": "drop_caches=3"},
-        **{"cached_pages": 0, "cached_names": 0, "metadata": "cold"},
+        "seconds": 0.1,
+        "method": "drop_caches=3",
+        "cached_pages": 0,
+        "cached_names": 0,
+        "metadata": "cold",
     },
     ("drop", "server"): {"seconds": 0.1, "method": "drop_caches=3"},
     ("read", "client"): {},
@@ -204,12 +215,12 @@ ANSWERS: dict[tuple[str, str], Any] = {
 """What other hosts answer the first client, by what they were told and their role."""
 
 
-def host_answers() -> st.SearchStrategy[tuple[tuple[str, str], bytes]]:
+def host_answers():
     """One of them, bent."""
     return st.sampled_from(sorted(ANSWERS)).flatmap(lambda each: st.tuples(st.just(each), sent(ANSWERS[each])))
 
 
-def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:
+def read_host_answer(drawn):
     """Every host's answer serves the comparisons that are made with it."""
     (verb, role), text = drawn
     answer = answers.checked(text, verb, role)
@@ -228,22 +239,21 @@ def read_host_answer(drawn: tuple[tuple[str, str], bytes]) -> None:
 OSTS = [{"ost": f"lustre-OST000{number}", "store": number, "host": "oss"} for number in (0, 1)]
 
 
-class OfLustre:
-    """A target, as far as its OSTs go."""
+OF_LUSTRE = SimpleNamespace(
+    spec={"lustre": {"fsname": "lustre"}}, claim={"lustre": {"osts": dict.fromkeys(ost["ost"] for ost in OSTS)}}
+)
+"""A target, as far as its OSTs go."""
 
-    spec = {"lustre": {"fsname": "lustre"}}  # noqa: RUF012
-    claim = {"lustre": {"osts": {"lustre-OST0000": {}, "lustre-OST0001": {}}}}  # noqa: RUF012
 
-
-def read_osts(text: bytes) -> None:
+def read_osts(text):
     """What servers say of their OSTs names each store once."""
     answer = json.loads(text)
     if isinstance(answer, list):
-        assert [ost["store"] for ost in servers.every(OfLustre(), answer)][:2] == [0, 1]  # type: ignore[arg-type]
+        assert [ost["store"] for ost in servers.every(OF_LUSTRE, answer)][:2] == [0, 1]
 
 
 @cache
-def action() -> ModuleType:
+def action():
     """The action plugin."""
     spec = importlib.util.spec_from_file_location("of_fsage", ROOT / "plugins/action/agent.py")
     assert spec and spec.loader
@@ -256,12 +266,12 @@ OBEYED = {"ansible_facts": {"a": 1}, "add_host": {}, "_ansible_no_log": 1, "resu
 AGENT_ANSWER = {"changed": True, "msg": "done", "proof": ["a"], "count": 2, "step": {"kind": "populate"}}
 
 
-def agent_answers() -> st.SearchStrategy[bytes]:
+def agent_answers():
     """What an agent prints: with keys that Ansible obeys, bent, or any text."""
     return sent(AGENT_ANSWER, AGENT_ANSWER | OBEYED) | st.text().map(lambda text: text.encode(errors="replace"))
 
 
-def read_agent_answer(text: bytes) -> None:
+def read_agent_answer(text):
     """A task's result and nothing that Ansible obeys."""
     ran = {"rc": 0, "stdout": f"a banner\n{text.decode(errors='replace')}\n", "stderr": "said\n"}
     answer = action().answer_of("measure", ran)

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import recorded
 import yaml
 from hypothesis import strategies as st
@@ -39,17 +37,13 @@ from fsage.report.compare import compare
 from fsage.run import play
 from fsage.studies.blast import workloads as blastn
 from fsage.studies.lustre.host import clients, servers, space, stripes
-from fsage.studies.paf import notation
 from fsage.studies.striping import recipe
 from fsage.study.files import load_study
 from fsage.study.study import StudyError
-from fsage.text import yaml_text
 from hostile import bend, messages
-from hostile.folder import folder
+from hostile.bend import folder
 
-TESTS = Path(__file__).parents[1]
-ROOT = TESTS.parent
-DATA = TESTS / "data"
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -61,54 +55,46 @@ class Reader:
 
     inputs: Callable[[], st.SearchStrategy[Any]]
     read: Callable[[Any], object]
-    refuses: tuple[type[Exception], ...]
+    refuses: type[Exception] | tuple[type[Exception], ...]
     examples: int
     one_line: bool = False
 
 
-def _file(name: str, content: bytes) -> Path:
+def _file(name, content):
     path = folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
-def _samples(pattern: str) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(DATA.glob(pattern))]
+def _samples(pattern):
+    return [path.read_bytes() for path in sorted(ROOT.glob(pattern))]
 
 
-def _study(text: bytes) -> None:
+def _study(text):
     study = load_study(_file("small.yaml", text))
     for state in recipes.expand(study):
         study.cells_of(state)
 
 
-def _named(text: bytes) -> bytes:
-    """A study of ours, called as the file that it is written to."""
-    return re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M)
-
-
-def _narrowed(entry: Any) -> None:
+def _narrowed(entry):
     load_study(ROOT / "config" / "quickstart.yaml").narrowed(entry)
 
 
-def _target(text: bytes) -> None:
+def _target(text):
     place = _file("inventory/group_vars/all/target.yml", text)
     load_target(place.parents[2])
 
 
-def _evidence(text: bytes) -> None:
+def _evidence(text):
     found = inspect.inspect(str(_file("evidence.txt", text)), 1000)
     list(terminal.tables(found["stores"][0]))
     json.dumps(found)
+    evidence.page(found).encode()
 
 
-def _evidence_page(text: bytes) -> None:
-    evidence.page(inspect.inspect(str(_file("evidence.txt", text)), 1000)).encode()
-
-
-def _sizes(name: str) -> Callable[[bytes], None]:
-    def read(text: bytes) -> None:
+def _sizes(name):
+    def read(text):
         found = distribution.read(str(_file(name, text)))
         found.share_of_bytes(list(found.files)[:1])
         found.share_of_files(1 << 20)
@@ -116,52 +102,51 @@ def _sizes(name: str) -> Callable[[bytes], None]:
     return read
 
 
-def _output(parse: Any) -> Callable[[tuple[bytes, int]], None]:
+def _output(parse):
     return lambda text: parse(text.decode(errors="replace"), "", 0)
 
 
-def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
+def _text(parse):
     return lambda text: parse(text.decode(errors="replace"))
 
 
 @cache
-def records() -> list[dict[str, Any]]:
+def records():
     """A few of each recorded study."""
     some = map(recorded.taken, recorded.STUDIES)
     return [record for of in some for record in of[:: max(1, len(of) // 4)]]
 
 
-def _records(record: Any) -> None:
+def _records(record):
     """A bent record beside a whole one, as table, groups and files."""
-    good = records()[0]
-    place = folder() / "records" / good["target"] / good["study"] / good["state"]
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "bent.json").write_bytes(bend.as_json(record))
-    (place / f"{good['cell']}.json").write_bytes(bend.as_json(good))
-    frame = dataset.load([place / "bent.json", place / f"{good['cell']}.json"])
+    whole = records()[0]
+    (kept,) = store([whole], folder() / "records")
+    bent = kept.with_name("bent.json")
+    bent.write_bytes(bend.as_json(record))
+    frame = dataset.load([bent, kept])
     assert len(frame) == 2, "a record that cannot be read is counted"
     dataset.write(frame, folder() / "tables")
     summarise(frame)
 
 
-def _named_as_its_file(record: dict[str, Any]) -> dict[str, Any]:
-    good = records()[0]
-    return {**record, **{key: good[key] for key in ("target", "study", "state")}, "cell": "bent"}
+def _named_alike():
+    name = {key: records()[0][key] for key in ("target", "study", "state")}
+    return bend.values([record | name | {"cell": "bent"} for record in records()])
 
 
-def _states(value: Any) -> None:
+def _states(value):
     path = _file("state.json", bend.as_json(value))
     found = states_evidence.read({"10.00@264M": path}, {})
     layout.section(found, ["10.00@264M"], [], dataset.load([]))
 
 
-def _parquet(content: bytes) -> None:
+def _parquet(content):
     path = _file("records.parquet", content)
     compare(path, path, folder() / "compared")
 
 
 @cache
-def small_study() -> Path:
+def small_study():
     """A study of two states with a cell each, which was measured."""
     study = {
         "name": "small",
@@ -174,82 +159,51 @@ def small_study() -> Path:
 
 
 @cache
-def crate() -> dict[str, bytes]:
+def crate():
     """A crate of it, file by file."""
-    root, inventory = folder() / "results", ROOT / "inventories" / "local"
-    plan = load_plan(small_study(), inventory, root)
-    store(make_records(plan.study), root / "records")
-    made = make_evidence(plan.study, folder() / "made")
-    for state, path in made.items():
-        results.write(plan.results.state(state), json.loads(path.read_bytes()))
-    results.write(plan.results.claim, {"id": "x", "capacity_bytes": 1 << 30, "calibration": {"write_mib_s": 1.5}})
+    inventory = ROOT / "inventories" / "local"
+    root = folder() / "results"
+    study = load_study(small_study())
+    store(make_records(study), root / "records")
+    make_evidence(study, root / "states" / "local" / "small")
+    results.write(root / "targets/local.json", {"id": "x", "capacity_bytes": 1 << 30, "calibration": {}})
     plan = load_plan(small_study(), inventory, root)
     to = export.export(plan, small_study(), inventory, folder() / "crate")
     found = {str(path.relative_to(to)): path.read_bytes() for path in sorted(to.rglob("*")) if path.is_file()}
     return {name: content for name, content in found.items() if "/figures/" not in name}
 
 
-NAMES = (
-    "../x",
-    "/x",
-    "results/../../x",
-    "a\\b",
-    "results/records",
-    "config/small.yaml/x",
-    "",
-    ".",
-    "a\x1b[2Jb",
-    "x" * 300,
-)
-MODES = (0o120777, 0o010644, 0o020644, 0o060644, 0o140644)
-
-
-def _crates() -> st.SearchStrategy[bytes]:
-    """The crate as a zip: with a file of it bent, an entry more, or the zip itself bent."""
-    whole = crate()
-    name = st.sampled_from(sorted(whole))
-    of_json = [each for each in sorted(whole) if each.endswith(".json")]
-    bent = name.flatmap(lambda each: st.tuples(st.just(each), bend.texts([whole[each]])))
-    changed = st.sampled_from(of_json).flatmap(
-        lambda each: st.tuples(st.just(each), bend.values([json.loads(whole[each])]).map(bend.as_json))
-    )
-    more = st.tuples(st.sampled_from([*NAMES, *sorted(whole)]), st.just(b"x" * 1000))
-    mode = st.sampled_from([0o100644, 0o100644, 0o100644, *MODES])
-    made = st.builds(
-        lambda change, mode: _zip({**whole, change[0]: change[1]}, change[0], mode), bent | changed | more, mode
-    )
-    twice = name.map(lambda each: _zip(whole, each, 0o100644, again=True))
-    return (
-        changed.map(lambda change: _zip({**whole, change[0]: change[1]}, "", 0))
-        | made
-        | twice
-        | bend.texts([_zip(whole, "", 0)])
-    )
-
-
-def _zip(files: dict[str, bytes], special: str, mode: int, again: bool = False) -> bytes:
+def _zip(files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in [*files.items(), *([(special, b"x")] if again else [])]:
-            info = zipfile.ZipInfo(name or "x")
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = (mode if name == special else 0o100644) << 16
-            archive.writestr(info, content)
+        for name, content in files.items():
+            archive.writestr(name, content)
     return buffer.getvalue()
 
 
-def _remake(content: bytes) -> None:
+def _crates():
+    """The crate as a zip: with a file of it bent as text or as JSON, or the zip itself bent."""
+    whole = crate()
+    drawn = [bend.texts([_zip(whole)])]
+    for name, content in whole.items():
+        changed = bend.texts([content])
+        if name.endswith(".json"):
+            changed |= bend.values([json.loads(content)]).map(bend.as_json)
+        drawn.append(changed.map(lambda content, name=name: _zip({**whole, name: content})))
+    return st.one_of(drawn)
+
+
+def _remake(content):
     to = folder() / "remade"
     shutil.rmtree(to, ignore_errors=True)
     export.remake(_file("crate.zip", content), to)
 
 
-def _unpack(content: bytes) -> None:
+def _unpack(content):
     with crates.unpacked(_file("crate.zip", content)):
         pass
 
 
-RECORD = "results/records/here/small/10.00@264M/i1.json"
 BLASTN = b"""# BLASTN 2.12.0+
 # Query: q1
 # Database: /x/db
@@ -260,133 +214,71 @@ q1\ts1\t100\t0\t0\t1\t100\t1\t100\t0.0\t185
 """
 NETFLOW = {"phase": "scan", "distribution": "synchronous", "tasks": 1, "shares": 3, "least_shares": 1}
 NETFLOW |= {"began": 1e9, "seconds": 1.5, "bytes": 100, "records": 5, "checksum": 7}
-STRUCTURES = (b"PAF:70.30@264M", b"PAF:70.30,20.40:67005@264M,1G<16337756", b"paf:1.0@1")
 SIZES = (b"264M", b"8 MiB", b"1T", b"4096")
 TABLE = b"size,count\n4K,400\n32M,60\n64M,40\n200M,1\n"
 ANSIBLE = b'fatal: [node1]: FAILED! => \n    changed: false\n    msg: "no: such"\n'
 
 
-def _parquets() -> list[bytes]:
+def parquets():
     place = folder() / "parquet"
-    paths = []
-    for record in records()[:6]:
-        path = place / record["target"] / record["study"] / record["state"] / f"{record['cell']}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record))
-        paths.append(path)
-    dataset.write(dataset.load(paths), place)
+    dataset.write(dataset.load(store(records()[:6], place)), place)
     return [(place / "records.parquet").read_bytes()]
 
 
-@cache
-def _table() -> pa.Table:
-    """Texts as words of a dictionary: a row that is repeated costs no memory."""
-    table = pq.read_table(io.BytesIO(_parquets()[0]))
-    for place, column in enumerate(table.columns):
-        if pa.types.is_large_string(column.type):
-            table = table.set_column(place, table.column_names[place], column.dictionary_encode())
-    return table
+def _studies():
+    """Studies of ours, called as the file that they are written to: bent as texts or as values."""
+    texts = [re.sub(rb"^name: \w+$", b"name: small", text, flags=re.M) for text in _samples("config/*.yaml")]
+    values = bend.values([yaml.safe_load(text) for text in texts])
+    return values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass")) | bend.texts(texts)
 
 
-def parquet_of(rows: int, text_bytes: int = 0, **how: Any) -> bytes:
-    """A table of so many rows that packs well: each column has one value, `why` has a text of so many bytes."""
-    table = _table().take(pa.array([0] * rows))
-    text = pa.DictionaryArray.from_arrays(pa.array(bytes(rows), pa.uint8()), ["x" * text_bytes])
-    table = table.set_column(table.schema.get_field_index("why"), "why", text)
-    buffer = io.BytesIO()
-    options = {"store_schema": False, "compression": "snappy", **how}
-    group_rows = options.pop("row_group_size", None)
-    with pq.ParquetWriter(buffer, table.schema, **options) as writer:
-        writer.write_table(table, group_rows)
-        writer.add_key_value_metadata(table.schema.metadata)
-    return buffer.getvalue()
-
-
-def _large_parquets() -> st.SearchStrategy[bytes]:
-    return st.builds(
-        parquet_of,
-        st.sampled_from([1, 1000, 100_000, 100_001]),
-        st.sampled_from([10, 2000, 40_000, 2_000_000]),
-        compression=st.sampled_from(["snappy", "snappy", "none", "gzip", "zstd"]),
-        row_group_size=st.sampled_from([1 << 20, 1 << 20, 50_000]),
-    )
-
-
-@cache
-def packed(method: int, mib: int) -> bytes:
-    """A crate with a record of zeros."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive, archive.open(RECORD, "w", force_zip64=True) as record:
-        for _ in range(mib):
-            record.write(bytes(1 << 20))
-    return buffer.getvalue()
-
-
-def _tight_crates() -> st.SearchStrategy[bytes]:
-    methods = st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-    return st.builds(packed, methods, st.sampled_from([1, 17]))
-
-
-def _studies() -> list[bytes]:
-    return [_named(path.read_bytes()) for path in sorted((ROOT / "config").glob("*.yaml"))]
-
-
-def _study_values() -> st.SearchStrategy[bytes]:
-    values = bend.values([yaml.safe_load(text) for text in _studies()])
-    return values.map(lambda value: yaml.safe_dump(value).encode("utf-8", "surrogatepass"))
-
-
-def _targets() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((ROOT / "inventories").glob("*/group_vars/all/target.yml"))]
-
-
-def _pattern(text: str) -> object:
+def _pattern(text):
     return recipe.segments([text, "B"], 1 << 40, recipe.known_patterns().types)
 
 
-def _states_of_crate() -> list[Any]:
+def _states_of_crate():
     return [json.loads(content) for name, content in crate().items() if "/states/" in name]
 
 
-def bent(*samples: bytes) -> Callable[[], st.SearchStrategy[bytes]]:
+def bent(*samples):
     """Texts that stand here, bent."""
     return lambda: bend.texts(list(samples))
 
 
-def recorded_texts(pattern: str, step: int = 1) -> Callable[[], st.SearchStrategy[bytes]]:
-    """Texts of tests/data, bent."""
+def recorded_texts(pattern, step=1):
+    """Texts of the project, bent."""
     return lambda: bend.texts(_samples(pattern)[::step])
 
 
-LUSTRE = (Failure, Refusal)
-ENTRIES: list[Any] = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
+ENTRIES = [{"capacity": 80}, {"capacity": "80", "fragmentation": ["0", 50]}, {"iteration": [1, 2]}]
 SIZE_LIST = b"- {size: 64M, count: 10}\n- {size: 4K, count: 1.5}\n"
 READERS = {
     # What a user writes.
-    "study": Reader(lambda: bend.texts(_studies()), _study, (StudyError,), 12),
-    "study values": Reader(_study_values, _study, (StudyError,), 15),
-    "only": Reader(lambda: bend.values(ENTRIES), _narrowed, (StudyError,), 50),
-    "target": Reader(lambda: bend.texts(_targets()), _target, (StudyError,), 40),
-    "yaml": Reader(lambda: bend.texts(_studies()), _text(yaml_text.load), (yaml.YAMLError,), 50),
-    "notation": Reader(bent(*STRUCTURES), _text(notation.parse), (notation.NotationError,), 100),
-    "size": Reader(bent(*SIZES), _text(sizes.parse_size), (ValueError,), 100),
-    "pattern": Reader(bent(b"A to 1G", b"C to 512M"), _text(_pattern), (ValueError,), 50),
-    "sizes by line": Reader(bent(b"4096\n0\n64M\n" * 5), _sizes("a.txt"), (ValueError,), 50),
-    "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), (ValueError,), 75),
-    "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), (ValueError,), 75),
+    "study": Reader(_studies, _study, StudyError, 40),
+    "only": Reader(lambda: bend.values(ENTRIES), _narrowed, StudyError, 50),
+    "target": Reader(recorded_texts("inventories/*/group_vars/all/target.yml"), _target, StudyError, 40),
+    "size": Reader(bent(*SIZES), _text(sizes.parse_size), ValueError, 100),
+    "pattern": Reader(bent(b"A to 1G", b"C to 512M"), _text(_pattern), ValueError, 50),
+    "sizes by line": Reader(bent(b"4096\n0\n64M\n" * 5), _sizes("a.txt"), ValueError, 50),
+    "sizes csv": Reader(bent(TABLE), _sizes("a.csv"), ValueError, 75),
+    "sizes yaml": Reader(bent(SIZE_LIST), _sizes("a.yaml"), ValueError, 75),
     # What tools print.
-    "evidence": Reader(recorded_texts("evidence/*.txt"), _evidence, (ValueError,), 75),
-    "evidence page": Reader(recorded_texts("evidence/*.txt"), _evidence_page, (ValueError,), 3),
-    "fio": Reader(recorded_texts("corpus/fio-*/*.stdout", 4), _output(fio.parse), (BadOutput,), 75),
-    "ior": Reader(recorded_texts("corpus/ior-*/*.stdout", 4), _output(ior.parse), (BadOutput,), 75),
-    "mdtest": Reader(recorded_texts("corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), (BadOutput,), 75),
-    "blastn": Reader(bent(BLASTN), _output(blastn.parse), (BadOutput,), 50),
-    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program_result), (BadOutput,), 50),
-    "brw_stats": Reader(recorded_texts("lustre/lctl_brw_stats.txt"), _text(servers.parse_stats), LUSTRE, 40),
-    "lfs df": Reader(recorded_texts("lustre/lfs_df.txt"), _text(space.parse), LUSTRE, 40),
-    "lctl": Reader(recorded_texts("lustre/lctl_*.txt"), _text(lctl.parse), LUSTRE, 40),
-    "getstripe": Reader(recorded_texts("lustre/lfs_getstripe*.txt"), _text(stripes.parse), LUSTRE, 40),
-    "findmnt": Reader(recorded_texts("lustre/findmnt_lustre.json"), _text(clients.parse_mounts), LUSTRE, 40),
+    "evidence": Reader(recorded_texts("tests/data/evidence/*.txt"), _evidence, ValueError, 60),
+    "fio": Reader(recorded_texts("tests/data/corpus/fio-*/*.stdout", 4), _output(fio.parse), BadOutput, 75),
+    "ior": Reader(recorded_texts("tests/data/corpus/ior-*/*.stdout", 4), _output(ior.parse), BadOutput, 75),
+    "mdtest": Reader(recorded_texts("tests/data/corpus/mdtest-*/*.stdout", 4), _output(mdtest.parse), BadOutput, 75),
+    "blastn": Reader(bent(BLASTN), _output(blastn.parse), BadOutput, 50),
+    "netflow": Reader(lambda: bend.values([NETFLOW]).map(bend.as_json), _output(program_result), BadOutput, 50),
+    **{
+        pattern: Reader(recorded_texts(f"tests/data/lustre/{pattern}"), _text(parse), (Failure, Refusal), 40)
+        for pattern, parse in (
+            ("lctl_brw_stats.txt", servers.parse_stats),
+            ("lfs_df.txt", space.parse),
+            ("lctl_*.txt", lctl.parse),
+            ("lfs_getstripe*.txt", stripes.parse),
+            ("findmnt_lustre.json", clients.parse_mounts),
+        )
+    },
     "ansible": Reader(bent(ANSIBLE), _text(play.reason), (), 40),
     # What hosts send.
     "observation": Reader(messages.observations, messages.read_observation, (), 20),
@@ -394,26 +286,22 @@ READERS = {
         f"answer: {key}": Reader(
             lambda key=key: bend.values([messages.SAVED[key]()]),
             messages.read_saved(key),
-            (Unacceptable,),
+            Unacceptable,
             25,
             one_line=True,
         )
         for key in messages.SAVED
     },
-    "request": Reader(messages.questions, messages.read_question, (Refusal,), 75, one_line=True),
-    "host's answer": Reader(messages.host_answers, messages.read_host_answer, (Unacceptable,), 75, one_line=True),
+    "request": Reader(messages.questions, messages.read_question, Refusal, 75, one_line=True),
+    "host's answer": Reader(messages.host_answers, messages.read_host_answer, Unacceptable, 75, one_line=True),
     "OSTs": Reader(
-        lambda: bend.values([messages.OSTS]).map(bend.as_json), messages.read_osts, (Refusal,), 50, one_line=True
+        lambda: bend.values([messages.OSTS]).map(bend.as_json), messages.read_osts, Refusal, 50, one_line=True
     ),
     "agent's answer": Reader(messages.agent_answers, messages.read_agent_answer, (), 75),
     # What was kept or handed on.
-    "records": Reader(
-        lambda: bend.values([_named_as_its_file(record) for record in records()]), _records, (ValueError,), 6
-    ),
+    "records": Reader(_named_alike, _records, ValueError, 6),
     "state": Reader(lambda: bend.values(_states_of_crate()), _states, (), 6),
-    "parquet": Reader(lambda: bend.texts(_parquets()), _parquet, (ValueError,), 4),
-    "large parquet": Reader(_large_parquets, _parquet, (ValueError,), 3),
-    "tight crate": Reader(_tight_crates, _unpack, (crates.CrateError,), 5),
-    "unpack": Reader(_crates, _unpack, (crates.CrateError,), 30),
-    "crate": Reader(_crates, _remake, (crates.CrateError,), 2),
+    "parquet": Reader(lambda: bend.texts(parquets()), _parquet, ValueError, 4),
+    "unpack": Reader(_crates, _unpack, crates.CrateError, 30),
+    "crate": Reader(_crates, _remake, crates.CrateError, 2),
 }
