@@ -104,14 +104,6 @@ def test_two_targets_that_set_the_same_restore_what_was_there_first(project: Lus
     assert set(real.tables().values()) == {real.OWN_TABLE} and not ssh(SETTINGS, check=False)
 
 
-def test_a_run_restores_its_tunables_and_the_next_study_is_measured_without(project: LustreProject) -> None:
-    record = measure(project, tuning=TUNED)
-    assert record["status"] == "valid", record["why"]
-    assert set(record["conditions"]["tunables"][RPCS]["now"].values()) == {"16"}
-    assert rpcs() == {"8"} and not ssh(SETTINGS, check=False), "when it ended"
-    project.forget()
-
-
 def test_what_a_killed_run_set_is_put_back_by_the_next_command_of_any_target(project: LustreProject) -> None:
     project.write_study(**ONE, **{**CELLS, "cells__iterations": 3}, tuning=TUNED)
     started = project.start("snakemake", "--config", "target=own", *real.ALL)
