@@ -11,7 +11,7 @@ import os
 import re
 
 import pytest
-from project import HALF, HALF_CELLS, Project
+from project import HALF, HALF_CELLS, Project, printed, succeeded
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
@@ -47,8 +47,7 @@ def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Projec
 
 def test_run_again_has_nothing_to_measure(finished: Project) -> None:
     before = finished.taken()
-    ran = finished.snakemake()
-    assert ran.returncode == 0, ran.stderr
+    ran = succeeded(finished.snakemake())
     assert not measured_again(before, finished)
     assert "ansible-playbook" not in ran.stderr and "and measure" not in ran.stderr
     assert "0 cells to measure" in ran.stdout
@@ -91,8 +90,7 @@ def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(fin
     for edited in ("roles/measure/tasks/main.yml", "playbooks/measure.yml", "Snakefile"):
         with open(finished.root / edited, "a") as out:
             out.write("\n# edited\n")
-    ran = finished.measure()
-    assert ran.returncode == 0, ran.stderr
+    succeeded(finished.measure())
     assert measured_again(before, finished) == again | {deleted} and len(again) == 4
     records = finished.records()
     assert len(records) == HALF_CELLS
@@ -109,8 +107,7 @@ def test_a_deleted_manifest_is_written_again_and_nothing_is_measured(finished: P
     path.unlink()
     dry = finished.snakemake("-n", "--verbose", "small")
     assert ", 0 cells to measure, " in dry.stdout and "list_small" in dry.stdout + dry.stderr, dry.stdout + dry.stderr
-    ran = finished.measure()
-    assert ran.returncode == 0, ran.stderr
+    succeeded(finished.measure())
     assert path.read_text() == content and not measured_again(before, finished)
 
 
@@ -161,7 +158,7 @@ def test_evidence_is_of_the_state_as_the_study_has_it_now(finished: Project) -> 
     only = ("--config", "only={capacity: 30, fragmentation: 0}")
     for ran in (finished.measure(*only), finished.fsage("conclude", "small")):
         assert ran.returncode != 0 and "Traceback" not in ran.stdout + ran.stderr
-        said = " ".join((ran.stdout + ran.stderr).split())
+        said = printed(ran)
         assert str(evidence.name) in said and f"remeasure small --state {state}` sets its evidence" in said
     assert not measured_again(before, finished)
     assert finished.fsage("remeasure", "small", "--state", state).returncode == 0

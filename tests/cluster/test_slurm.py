@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster_project import ClusterProject
-from project import MEASURE, Project, kill_group
+from project import MEASURE, Project, kill_group, succeeded
 from testbed import wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -26,7 +26,6 @@ def observed(project: Project) -> int:
 
 def started(project: ClusterProject, cells: int) -> tuple[subprocess.Popen, str]:
     """Start the study, and wait until `cells` were measured in all; the run, and its Slurm job."""
-    assert project.testbed
     run = project.start(*SLURM)
     log = project.root / "started.log"
     wait_for(lambda: observed(project) >= cells or run.poll() is not None, 120, f"{cells} cells; see {log}")
@@ -47,8 +46,7 @@ def assert_each_cell_once(project: Project, count: int) -> None:
 
 def test_the_profile_as_typed_gives_the_cells_that_are_planned(cluster: ClusterProject) -> None:
     cluster.write_study(**SMALLER, states__fragmentation=[50])
-    ran = cluster.snakemake("--profile", "slurm", *MEASURE)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(cluster.snakemake("--profile", "slurm", *MEASURE))
     records = cluster.records()
     planned = cluster.planned()
     assert {name: {key: record[key] for key in planned[name]} for name, record in records.items()} == planned
@@ -75,7 +73,6 @@ def test_what_slurm_does_not_have_is_said_in_a_sentence(cluster: ClusterProject)
 @pytest.mark.long
 def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     """One that runs on is stopped by the next run, which measures the rest; one that waited comes too late."""
-    assert cluster.testbed
     slurm = cluster.testbed
     cluster.write_study(**{**SMALLER, "cells__iterations": 4})
     run, waiting = cluster.start(*SLURM), ""
@@ -92,8 +89,7 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     assert len(cluster.taken()) == 4, "the first state's records were handed over"
     wait_for(lambda: observed(cluster) >= 6, 60, "a job that runs on without its Snakemake")
     before = cluster.taken()
-    ran = cluster.run(*SLURM)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(cluster.run(*SLURM))
     wait_for(lambda: slurm.state_of(job) in ("FAILED", "COMPLETED"), 60, "the job that is not needed any more to end")
     assert cluster.taken().items() >= before.items()
     assert_each_cell_once(cluster, 8)
@@ -109,7 +105,6 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
 @pytest.mark.long
 def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: ClusterProject) -> None:
     """Cancelled, out of time, its host lost, the controller restarted: the same command ends with the same cells."""
-    assert cluster.testbed
     slurm = cluster.testbed
     # Slurm looks at time limits every 30 s, in which some of these are measured, and shall not be all.
     cluster.write_study(**{**SMALLER, "cells__iterations": 160})
@@ -145,7 +140,6 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
 
 @pytest.mark.long
 def test_accounting_that_cannot_be_reached_does_not_matter(accounted: ClusterProject) -> None:
-    assert accounted.testbed
     accounted.write_study(**SMALLER)
     run, job = started(accounted, 1)
     accounted.testbed.end("slurmdbd")

@@ -22,7 +22,7 @@ from typing import Any
 import preloaded
 import pytest
 import yaml
-from project import Project, kill_group, make_project
+from project import Project, kill_group, make_project, printed, succeeded
 
 from fsage.host.system.library import BOOT, packed, sent
 
@@ -147,8 +147,7 @@ class LustreProject(Project):
 
     def done(self, *argv: str) -> str:
         """What a command prints that must succeed."""
-        ran = self.run(*argv)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        ran = succeeded(self.run(*argv))
         return ran.stdout + ran.stderr
 
     def fails(self, *argv: str) -> str:
@@ -156,7 +155,7 @@ class LustreProject(Project):
         ran = self.run(*argv)
         assert ran.returncode != 0, ran.stdout + ran.stderr
         assert "Traceback" not in ran.stdout + ran.stderr
-        return " ".join((ran.stdout + ran.stderr).split())
+        return printed(ran)
 
     def playing(self, *words: str) -> tuple[str, ...]:
         return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *preloaded.playbooks(*words))
@@ -173,8 +172,7 @@ class LustreProject(Project):
     def request(self, state: str) -> Path:
         """The request for a state, without cells."""
         path = self.root / f"{state}.json"
-        ran = self.run("fsage", "request", "small", state, "--no-cells")
-        assert ran.returncode == 0, ran.stderr
+        ran = succeeded(self.run("fsage", "request", "small", state, "--no-cells"))
         path.write_text(ran.stdout)
         return path
 
