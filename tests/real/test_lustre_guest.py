@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import lustre_vm as real
 import pytest
@@ -27,14 +26,6 @@ su {USER} -c 'mkdir -p {ABOVE}/{USER} && chmod 2700 {ABOVE}/{USER}'
 """
 UNMAKE = f"""lfs setquota -p {PROJECT} -b 0 -B 0 -i 0 -I 0 {real.MOUNT}; rm -rf {ABOVE}
 userdel --force --remove {USER}; groupdel {GROUP}"""
-FILESET, POOL = "/mnt/fsage-fileset", f"{real.FSNAME}.fsageguest"
-ANEW = f"""set -e
-mkdir {FILESET}; mount -t lustre $(findmnt -n -o SOURCE {real.MOUNT})/{Path(ABOVE).name} {FILESET}
-lctl pool_new {POOL}; lctl pool_add {POOL} OST[1,3-4]; sleep 3
-"""
-AWAY = f"""umount {FILESET}; rmdir {FILESET}
-lctl pool_remove {POOL} OST[1,3-4]; lctl pool_destroy {POOL}; sleep 3"""
-MDTS = "lctl set_param -n mdt.*.enable_remote_dir_gid"
 STUDY = {"states__capacity": [10], "states__fragmentation": [50], "states__file_size": ["64M"], "headline": []}
 CELLS = {"cells__iterations": 1, "cells__transfer_size": ["4M"]}
 
@@ -126,28 +117,6 @@ def test_a_quota_that_is_reached_amid_a_cell_fails_it_with_that_reason(project: 
         ssh(f"lfs setquota -p {PROJECT} -b 0 -B {LIMIT_MIB}M {real.MOUNT}")
         project.forget()
         project.done(*project.playing("release.yml"))
-
-
-def test_a_client_that_mounts_a_fileset_has_files_in_a_declared_pool_and_directories_on_a_declared_mdt(
-    project: LustreProject,
-) -> None:
-    """The site allows him directories on a declared MDT. Before, the claim is refused with what to ask for."""
-    lustre = {"fsname": real.FSNAME, "mgs": real.mgs(), "pool": POOL.partition(".")[2], "stripe_count": -1}
-    ssh(ANEW)
-    before = project.spec["lustre"]
-    try:
-        project.declare(lustre={**lustre, "mdt_index": 0}, directory=f"{FILESET}/{USER}/fsage")
-        refused = project.fails(*project.playing("local_target.yml", "claim.yml"))
-        assert "enable_remote_dir_gid" in refused, refused[-3000:]
-        ssh(f"{MDTS}=$(getent group {GROUP} | cut -d: -f3)")
-        project.done(*project.playing("local_target.yml", "claim.yml"))
-        (record,) = project.measured(**STUDY, **CELLS).values()
-        assert set(record["phases"][0]["placement"]["stripes"]) == {"1", "3", "4"}
-        project.done(*project.playing("release.yml"))
-        assert ssh(f"ls -A {ABOVE}/{USER}").split() == []
-    finally:
-        ssh(f"{MDTS}=0; {AWAY}", check=False)
-        project.declare(lustre=before, directory=PLACE)
 
 
 OF_A_CELL = '"^fio .*measured"'
