@@ -165,10 +165,6 @@ class Project:
             planned[f"{state}/{cell.name}"] = {**known, "nominal": plan.states[state].nominal}
         return planned
 
-    def order(self) -> list[tuple[str, str]]:
-        """(state, cell) in the order of measuring."""
-        return [(r["state"], r["cell"]) for r in sorted(self.records().values(), key=lambda r: r["began"])]
-
 
 def succeeded(ran: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
     """A command that must have succeeded."""

@@ -35,10 +35,3 @@ def cluster(testbed: testbeds.Testbed, tmp_path: Path, new_target: dict) -> Iter
     """A project on the testbed."""
     with at_work(testbed, tmp_path / "clone", new_target) as project:
         yield project
-
-
-@pytest.fixture
-def accounted(tmp_path: Path, new_target: dict) -> Iterator[ClusterProject]:
-    """The same where Slurm keeps accounts."""
-    with bed(accounting=True) as testbed, at_work(testbed, tmp_path / "clone", new_target) as project:
-        yield project

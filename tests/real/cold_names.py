@@ -50,10 +50,8 @@ def warm(phases: Counted, phase: dict) -> dict:
 
 def requests() -> int:
     """How many requests this client has sent to MDTs (mdc) and OSTs (osc)."""
-    texts = lctl.get("mdc.*.stats", "osc.*.stats").values()
-    return sum(
-        int(count) for text in texts for count in re.findall(r"^req_waittime +(\d+) samples", text, re.MULTILINE)
-    )
+    text = "\n".join(lctl.get("mdc.*.stats", "osc.*.stats").values())
+    return sum(map(int, re.findall(r"^req_waittime +(\d+) samples", text, re.MULTILINE)))
 
 
 class Counted(Phases):

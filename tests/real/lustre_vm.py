@@ -115,12 +115,12 @@ def tables() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def filled(number: int, left_kib: int = 8192) -> Iterator[str]:
-    """A shell line that leaves an OST a few MiB; what it wrote goes in the end."""
+def filled(number: int) -> Iterator[str]:
+    """A shell line that leaves an OST 8 MiB; what it wrote goes in the end."""
     foreign = f"{MOUNT}/foreign"
     free = f"$(lfs df {MOUNT} | awk '/OST:{number}/ {{ print $4 }}')"
     try:
-        yield f"lfs setstripe -c 1 -i {number} {foreign} && fallocate -l $(({free} - {left_kib}))K {foreign}"
+        yield f"lfs setstripe -c 1 -i {number} {foreign} && fallocate -l $(({free} - 8192))K {foreign}"
     finally:
         ssh(f"rm -f {foreign}")
         used_mib()
@@ -166,14 +166,10 @@ class LustreProject(Project):
         place = self.root / "inventories" / self.spec["name"] / "group_vars/all/target.yml"
         place.write_text(yaml.safe_dump({"fsage_target": self.spec}))
 
-    def claim_file(self) -> dict[str, Any]:
-        return json.loads((self.root / "results" / "targets" / f"{self.spec['name']}.json").read_text())
-
     def request(self, state: str) -> Path:
         """The request for a state, without cells."""
         path = self.root / f"{state}.json"
-        ran = succeeded(self.run("fsage", "request", "small", state, "--no-cells"))
-        path.write_text(ran.stdout)
+        path.write_text(succeeded(self.fsage("request", "small", state, "--no-cells")).stdout)
         return path
 
     def measured(self, **study: Any) -> dict[str, dict]:
@@ -198,10 +194,6 @@ class LustreProject(Project):
         self.done("snakemake", *ALL)
         assert self.why() and not any(self.why().values()), self.why()
         self.forget()
-
-    def cells(self, state: str) -> list[str]:
-        """The names of the cells of a state that have a record."""
-        return [name.rpartition("/")[2] for name in self.record_files() if name.startswith(f"{state}/")]
 
     def why(self) -> dict[str, str | None]:
         """state/cell -> why it failed."""

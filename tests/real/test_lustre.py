@@ -74,7 +74,7 @@ def test_a_file_of_somebody_else_is_noticed(project: LustreProject) -> None:
 def test_a_table_that_a_remount_takes_is_noticed(project: LustreProject) -> None:
     project.done(*project.playing("tune_prealloc.yml", "-e", "tune_prealloc_size=4MiB"))
     assert set(real.tables().values()) == {"256 512 1024"}
-    project.done("fsage", "remeasure", "small", "--state", HALF, "--cell", sorted(project.cells(HALF))[0])
+    project.done("fsage", "remeasure", "small", "--state", HALF, "--cell", "transfer_size-4M_i1")
     ssh("umount /mnt/ost0 && mount -t lustre /dev/vdc /mnt/ost0 && sleep 5")
     said = project.fails("snakemake", *real.ALL)
     assert f"lustre-OST0000 has prealloc_table '{real.OWN_TABLE}', and tune_prealloc.yml had set '256 512 1024'" in said

@@ -89,7 +89,7 @@ def test_his_whole_life_in_a_project_leaves_the_machine_as_it_was(project: Lustr
             "by hand, of fio's own JSON"
         )
     project.forget()
-    claim = project.claim_file()
+    claim = json.loads((project.root / f"results/targets/{name}.json").read_text())
     assert claim["capacity_bytes"] == min(claim["lustre"]["budget"].values()) <= LIMIT_MIB << 20
     assert f"quota of project {PROJECT}" in claim["lustre"]["budget"]
     assert set(record["phases"][0]["placement"]["stripes"]) == {"0", "2"}

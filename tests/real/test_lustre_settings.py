@@ -33,7 +33,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     spec = {**lustre, "name": "own", "directory": f"{real.MOUNT}/own", "amount_mib": 8}
     spec["scale"] = {"file_size": 0.125, "tasks": 1}
     made = real.project_in(tmp_path_factory.mktemp("settings") / "clone", spec)
-    made.declare()
     first = copy.deepcopy(spec)
     shutil.copytree(made.root / "inventories" / "own", made.root / "inventories" / "own2")
     made.spec = {**first, "name": "own2", "directory": f"{real.MOUNT}/own2"}
