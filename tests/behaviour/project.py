@@ -8,12 +8,14 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import preloaded
 import yaml
+from testbed import wait_for
 
 from fsage.plan.plan import load_plan
 
@@ -98,6 +100,15 @@ class Project:
         with open(self.root / "started.log", "w") as out:
             how: dict[str, Any] = {"cwd": self.root, "env": really, "stdin": subprocess.DEVNULL}
             return subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, **how)
+
+    def log(self) -> str:
+        """What the program that was started last printed."""
+        return (self.root / "started.log").read_text()
+
+    def wait_amid(self, run: subprocess.Popen, condition: Callable[[], object], seconds: float = 120) -> None:
+        """Wait until a condition holds while a run is on."""
+        wait_for(lambda: condition() or run.poll() is not None, seconds, f"see {self.root}/started.log")
+        assert run.poll() is None, self.log()
 
     def snakemake(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("snakemake", *(words or ("small",)))

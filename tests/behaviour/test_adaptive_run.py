@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from project import MEASURE, Project, kill_group, succeeded
@@ -55,10 +54,7 @@ def observed(project: Project) -> dict[str, int]:
 def test_a_killed_run_within_a_budget_goes_on_with_what_it_measured(project: Project) -> None:
     project.write_study(states__fragmentation=[0])
     run = project.start("snakemake", "--config", "precision=50%", *MEASURE)
-    deadline = time.monotonic() + 120
-    while len(observed(project)) < 3 and run.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert run.poll() is None, (project.root / "started.log").read_text()
+    project.wait_amid(run, lambda: len(observed(project)) >= 3)
     kill_group(run)
     before = observed(project)
     assert len(before) >= 3 and not project.manifests(), "a manifest is written at its end"

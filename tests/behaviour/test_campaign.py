@@ -91,8 +91,8 @@ def test_the_same_command_ends_with_the_same_cells(project: Project, filesystem:
             end(ending, run, draw)
             done += 1
         else:
-            assert run.returncode == 0, (project.root / "started.log").read_text()
-        said = (project.root / "started.log").read_text()
+            assert run.returncode == 0, project.log()
+        said = project.log()
         assert "Traceback" not in said, said
         seen = project.taken()
         assert seen.items() >= kept.items(), "a finished cell was measured again"

@@ -51,9 +51,8 @@ def test_sigkill_at_any_moment_then_the_same_command(
     ]
     seen: dict = {}
     for number in kills:
-        run, moment = project.start("snakemake", "small"), moments[number]
-        wait_for(lambda: moment() or run.poll() is not None, 120, "a moment")  # noqa: B023 - called at once
-        assert run.poll() is None, (project.root / "started.log").read_text()
+        run = project.start("snakemake", "small")
+        project.wait_amid(run, moments[number])
         kill_group(run)
         taken = project.taken()
         assert all(taken[name] == was for name, was in seen.items()), "a finished cell was measured again"
@@ -80,11 +79,11 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_the_next_run_goes_on(
     project.write_study(states__capacity=[30], cells__transfer_size=["4M"], headline=[])
     words = [sys.executable, "-m", "fsage.start", "small"]
     run = project.start(*(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignored else []), *words)
-    wait_for(lambda: observations(project) >= 1, 120, "a cell")
+    project.wait_amid(run, lambda: observations(project) >= 1)
     os.kill(run.pid, number) if number == signal.SIGTERM else os.killpg(run.pid, number)
     assert run.wait(timeout=60) != 0  # a busy machine
     wait_for(lambda: not processes_in(project.root), 15, "all processes to end")
-    said = (project.root / "started.log").read_text()
+    said = project.log()
     assert "Traceback" not in said and "Exception" not in said and said.count("the same command resumes") == 1
     kept = {path.name for path in (project.home / "outbox").rglob("*.json")}
     succeeded(project.measure())
@@ -110,7 +109,7 @@ def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(p
 def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
     project.write_study(states__capacity=[30], states__fragmentation=[0], cells__iterations=300, headline=[])
     run = project.start("snakemake", *MEASURE)  # until it is told to stop, however slow the machine is
-    wait_for(lambda: observations(project) >= 1, 120, "a cell")
+    project.wait_amid(run, lambda: observations(project) >= 1)
     second = project.run("snakemake", "--config", "results=elsewhere", "--", "small")
     assert second.returncode != 0
     assert f"process {run.pid} on {os.uname().nodename}" in second.stderr
@@ -120,7 +119,7 @@ def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(pr
     assert by_hand.returncode != 0
     assert "is held by run" in by_hand.stdout, by_hand.stdout + by_hand.stderr
     taken = observations(project)
-    wait_for(lambda: observations(project) > taken, 120, "a cell more")
+    project.wait_amid(run, lambda: observations(project) > taken)
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(timeout=60) != 0
     found = [json.loads(path.read_text()) for path in (project.home / "outbox").rglob("*.json")]

@@ -13,8 +13,8 @@ import ahead
 import pytest
 import yaml
 from cluster_project import SMALL, ClusterProject, on_shared_directory
-from project import printed, succeeded
-from testbed import Testbed, wait_for
+from project import observations, printed, succeeded
+from testbed import Testbed
 
 from fsage.host.structure import fillers as entries
 from fsage.model import structure
@@ -131,12 +131,10 @@ def test_without_one_of_its_hosts_a_step_does_not_begin(shared: ClusterProject) 
 def test_a_host_that_is_lost_amid_a_cell_costs_that_cell(shared: ClusterProject) -> None:
     shared.write_study(**{**SMALL, "cells__iterations": 5})
     run = shared.start("snakemake", "small")
-    outbox = shared.home / "outbox"
-    log = shared.root / "started.log"
-    wait_for(lambda: len(list(outbox.rglob("*.json"))) >= 1 or run.poll() is not None, 120, f"a cell; see {log}")
+    shared.wait_amid(run, lambda: observations(shared) >= 1)
     shared.testbed.power_off("n3")
     assert run.wait(timeout=120) != 0
-    assert "host n3 was lost" in " ".join(log.read_text().split())
+    assert "host n3 was lost" in " ".join(shared.log().split())
     before = shared.taken()
     shared.testbed.power_on("n3")
     shared.testbed.wait_until_idle("n3")

@@ -49,7 +49,7 @@ def test_nothing_listens_while_fio_is_at_work_on_three_clients_and_nobody_can_gi
             client = f"--client={IN_ORDER[len(codes) % 3]}"
             attack = shared.testbed.inside("ip", "netns", "exec", "n4", *job, client, place / "job")
             codes.append(subprocess.run(attack, capture_output=True).returncode)
-    assert run.returncode == 0, (shared.root / "started.log").read_text()
+    assert run.returncode == 0, shared.log()
     new = {(each.host, each.port, *each.programs) for each in during - before}
     assert not new, "somebody listened"
     assert listeners(shared.testbed) <= before

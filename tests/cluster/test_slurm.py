@@ -27,9 +27,7 @@ def observed(project: Project) -> int:
 def started(project: ClusterProject, cells: int) -> tuple[subprocess.Popen, str]:
     """Start the study, and wait until `cells` were measured in all; the run, and its Slurm job."""
     run = project.start(*SLURM)
-    log = project.root / "started.log"
-    wait_for(lambda: observed(project) >= cells or run.poll() is not None, 120, f"{cells} cells; see {log}")
-    assert run.poll() is None, log.read_text()
+    project.wait_amid(run, lambda: observed(project) >= cells)
     return run, list(project.testbed.jobs("running"))[-1]
 
 
@@ -113,7 +111,7 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     slurm.run("scancel", job)
     assert run.wait(timeout=120) != 0, "a cancelled job is no success"
     assert slurm.state_of(job) == "CANCELLED"
-    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in (cluster.root / "started.log").read_text()
+    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in cluster.log()
     assert_free_and_whole(cluster, 2)
 
     run, job = started(cluster, observed(cluster) + 1)
@@ -133,14 +131,14 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
 
     run, job = started(cluster, observed(cluster) + 1)
     slurm.restart_slurmctld()
-    assert run.wait(timeout=400) == 0, (cluster.root / "started.log").read_text()
+    assert run.wait(timeout=400) == 0, cluster.log()
     assert list(slurm.jobs("completed")) == [job]
     assert_each_cell_once(cluster, 320)
 
 
 def assert_free_and_whole(project: ClusterProject, count: int) -> None:
     """After a run that failed: nobody holds the target, nothing works on it, and `count` cells at least are kept."""
-    said = (project.root / "started.log").read_text()
+    said = project.log()
     assert "Traceback" not in said, said
     assert not (project.home / "lease.json").exists()
     with open(project.home / "lock") as lock:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_project import ClusterProject, on_shared_directory
 from project import MEASURE, kill_group
-from testbed import Testbed, wait_for
+from testbed import Testbed
 
 from fsage.plan.plan import load_claim
 from fsage.workloads import shared
@@ -32,9 +32,7 @@ def test_a_job_has_all_clients_and_srun_starts_a_step_on_each(testbed: Testbed, 
 
 def measured_by(run: subprocess.Popen, project: ClusterProject, testbed: Testbed) -> None:
     """Look at the job of a run, and wait for its end."""
-    log = project.root / "started.log"
-    wait_for(lambda: testbed.jobs("running") or run.poll() is not None, 120, f"a job; see {log}")
-    assert run.poll() is None, log.read_text()
+    project.wait_amid(run, lambda: testbed.jobs("running"))
     (job,) = testbed.jobs("running")
     claim = load_claim(project.root / "results/targets/testbed.json")
     assert claim
@@ -42,5 +40,5 @@ def measured_by(run: subprocess.Popen, project: ClusterProject, testbed: Testbed
     words = [f"SLURM_JOB_ID={job}", *launch, "sh", "-c", "echo $SLURM_JOB_ID $(hostname)"]
     said = testbed.run("ssh", "n2", shlex.join(words))
     assert sorted(said.splitlines()) == sorted(f"{job} {name}" for name in CLIENTS for _ in range(claim["tasks"]))
-    assert run.wait(timeout=240) == 0, log.read_text()
+    assert run.wait(timeout=240) == 0, project.log()
     assert [record["status"] for record in project.records().values()] == ["valid"] * 2

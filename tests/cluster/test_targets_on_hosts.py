@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_project import ClusterProject, project_on, shared_directory
 from project import MEASURE, succeeded
-from testbed import Testbed, wait_for
+from testbed import Testbed
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
 HOSTS = ["n1", "n2", "n3", "n4"]
@@ -54,11 +54,10 @@ def test_they_measure_at_the_same_time(four: ClusterProject) -> None:
 def test_one_that_is_lost_costs_its_share_and_the_others_take_it_over(four: ClusterProject) -> None:
     words = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1", "--config")
     run = four.start(*words, TARGETS, *MEASURE)
-    log = four.root / "started.log"
-    wait_for(lambda: bool(four.records(NAMES[0])) or run.poll() is not None, 240, f"a record; see {log}")
+    four.wait_amid(run, lambda: four.records(NAMES[0]), 240)
     four.testbed.power_off("n1")
     assert run.wait(timeout=400) != 0
-    said = log.read_text()
+    said = four.log()
     assert "Traceback" not in said and "n1" in said
     for name in NAMES[1:]:
         assert four.states(name) >= COMMON, said

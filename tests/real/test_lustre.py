@@ -65,7 +65,7 @@ def test_a_file_of_somebody_else_is_noticed(project: LustreProject) -> None:
         ssh(remove)
         real.used_mib()
     failed = {name: why for name, why in project.why().items() if why}
-    assert len(failed) == 1, (project.root / "started.log").read_text()
+    assert len(failed) == 1, project.log()
     assert re.search(
         r"cleaning up failed: .*lustre-OST\d+ holds .*\. Either somebody else writes", str(failed.popitem()[1])
     )

@@ -39,7 +39,7 @@ def test_an_ost_that_turns_read_only_amid_a_cell_fails_it(project: LustreProject
     real.once_written("echo fsage-test >/sys/fs/ldiskfs/vdc/trigger_fs_error")
     try:
         started.wait(timeout=1500)
-        said = (project.root / "started.log").read_text()
+        said = project.log()
         (why,) = project.why().values()
         assert "Traceback" not in said and why and "Input/output error" in why, (why, said[-3000:])
     finally:

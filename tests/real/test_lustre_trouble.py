@@ -34,7 +34,7 @@ def amid(project: LustreProject, then: str) -> dict:
     real.once_written(then)
     started.wait(timeout=1500)
     records = list(project.records().values())
-    assert len(records) == 1, (project.root / "started.log").read_text()
+    assert len(records) == 1, project.log()
     return records[0]
 
 
