@@ -110,6 +110,14 @@ class Project:
         wait_for(lambda: condition() or run.poll() is not None, seconds, f"see {self.root}/started.log")
         assert run.poll() is None, self.log()
 
+    def fetched(self) -> set[tuple[str, str]]:
+        """State and file of each observation that was fetched."""
+        return {(path.parent.name, path.name) for path in (self.root / "results/raw").rglob("*.json")}
+
+    def observed(self) -> set[tuple[str, str]]:
+        """The same, and of those that wait on the host."""
+        return self.fetched() | {(path.parent.name, path.name) for path in (self.home / "outbox").rglob("*.json")}
+
     def snakemake(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("snakemake", *(words or ("small",)))
 
@@ -210,12 +218,6 @@ def make_project(root: Path, spec: dict) -> Project:
     made.write_target()
     made.write_study()
     return made
-
-
-def observations(project: Project) -> int:
-    """Cells measured so far, fetched or not."""
-    places = project.home / "outbox", project.root / "results/raw"
-    return sum(1 for place in places for _ in place.rglob("*.json"))
 
 
 def descendants(ancestor: int, name: str) -> list[int]:

@@ -15,7 +15,7 @@ import sys
 import time
 
 import pytest
-from project import CELLS, MEASURE, Project, descendants, observations, succeeded
+from project import CELLS, MEASURE, Project, descendants, succeeded
 
 pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.timeout(3000)]
 
@@ -43,9 +43,9 @@ def do(deed: str, project: Project, draw: random.Random) -> None:
 
 def reached(project: Project, run: subprocess.Popen, draw: random.Random) -> bool:
     """Wait for a moment of a run, most often amid measuring; whether the run was there to see it."""
-    before = observations(project)
+    before = project.observed()
     if draw.random() < AMID:
-        while observations(project) == before and run.poll() is None:
+        while project.observed() == before and run.poll() is None:
             time.sleep(0.05)
     try:
         run.wait(timeout=draw.uniform(0, 5))

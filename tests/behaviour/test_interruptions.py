@@ -7,11 +7,10 @@ import os
 import shutil
 import signal
 import sys
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from project import CELLS, MEASURE, Project, kill_group, observations, succeeded
+from project import Project, kill_group, succeeded
 from testbed import wait_for
 from tiers import first_row_of
 
@@ -31,10 +30,6 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-def raw_files(project: Project) -> set[str]:
-    return {path.name for path in (project.root / "results/raw").rglob("*.json")}
-
-
 # A claim that is killed: test_agent_target_killed; a step that is killed: test_hosts_together.
 @pytest.mark.parametrize(("kills", "fragmentation"), first_row_of(((2,), [50]), ((0, 1, 2, 3), [0, 50])))
 def test_sigkill_at_any_moment_then_the_same_command(
@@ -46,7 +41,7 @@ def test_sigkill_at_any_moment_then_the_same_command(
     moments = [
         lambda: (project.home / "claim.json").exists(),  # while claiming
         lambda: (project.mount / "filler").exists(),  # while a state is built
-        lambda: any((project.mount / "measured").glob("*")) and observations(project) >= 1,  # amid an I/O command
+        lambda: any((project.mount / "measured").glob("*")) and project.observed(),  # amid an I/O command
         lambda: (project.root / "results/incoming").exists() and len(project.record_files()) >= 2,
     ]
     seen: dict = {}
@@ -62,7 +57,7 @@ def test_sigkill_at_any_moment_then_the_same_command(
     records = project.records()
     assert len(records) == cells and {r["status"] for r in records.values()} == {"valid"}
     assert all(r["check"]["agreed"] and r["check"]["state"] == r["state"] for r in records.values())
-    assert len(raw_files(project)) == cells, "what was measured before a kill is kept and not measured twice"
+    assert len(project.fetched()) == cells, "what was measured before a kill is kept and not measured twice"
     wait_for(lambda: not processes_in(project.root), 10, "all processes to end")
 
 
@@ -79,51 +74,15 @@ def test_ctrl_c_and_sigterm_stop_cleanly_and_the_next_run_goes_on(
     project.write_study(states__capacity=[30], cells__transfer_size=["4M"], headline=[])
     words = [sys.executable, "-m", "fsage.start", "small"]
     run = project.start(*(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignored else []), *words)
-    project.wait_amid(run, lambda: observations(project) >= 1)
+    project.wait_amid(run, lambda: project.observed())
     os.kill(run.pid, number) if number == signal.SIGTERM else os.killpg(run.pid, number)
     assert run.wait(timeout=60) != 0  # a busy machine
     wait_for(lambda: not processes_in(project.root), 15, "all processes to end")
     said = project.log()
     assert "Traceback" not in said and "Exception" not in said and said.count("the same command resumes") == 1
-    kept = {path.name for path in (project.home / "outbox").rglob("*.json")}
+    kept = project.observed()
     succeeded(project.measure())
-    raw = raw_files(project)
-    assert len(project.records()) == len(raw) == 4 and kept <= raw
-
-
-@pytest.mark.long
-def test_a_window_that_closes_stops_the_run_between_cells_and_the_next_goes_on(project: Project) -> None:
-    assert project.fsage("claim").returncode == 0
-    end = (datetime.now().astimezone() + timedelta(seconds=22)).isoformat(timespec="seconds")
-    ran = project.snakemake("--config", f"until={end}", "--", "small")
-    assert ran.returncode != 0
-    assert "when this run is to end" in ran.stderr and "Traceback" not in ran.stderr
-    kept = [json.loads(path.read_text()) for path in (project.root / "results/raw").rglob("*.json")]
-    assert len(kept) < CELLS and not list((project.mount / "measured").glob("*"))
-    assert all(datetime.fromisoformat(each["began"]) < datetime.fromisoformat(end) for each in kept)
-    assert project.snakemake().returncode == 0
-    assert len(project.records()) == len(raw_files(project)) == CELLS, "no cell twice"
-
-
-@pytest.mark.long
-def test_a_second_run_on_the_same_target_is_refused_at_once_naming_the_holder(project: Project) -> None:
-    project.write_study(states__capacity=[30], states__fragmentation=[0], cells__iterations=300, headline=[])
-    run = project.start("snakemake", *MEASURE)  # until it is told to stop, however slow the machine is
-    project.wait_amid(run, lambda: observations(project) >= 1)
-    second = project.run("snakemake", "--config", "results=elsewhere", "--", "small")
-    assert second.returncode != 0
-    assert f"process {run.pid} on {os.uname().nodename}" in second.stderr
-    assert "snakemake --omit-from report_small -- small" in second.stderr
-    assert not (project.root / "elsewhere" / "records").exists()
-    by_hand = project.playbook("scrub.yml", "-e", project.asked(steps=[], state="empty"))
-    assert by_hand.returncode != 0
-    assert "is held by run" in by_hand.stdout, by_hand.stdout + by_hand.stderr
-    taken = observations(project)
-    project.wait_amid(run, lambda: observations(project) > taken)
-    os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(timeout=60) != 0
-    found = [json.loads(path.read_text()) for path in (project.home / "outbox").rglob("*.json")]
-    assert {each["check"]["rebuilt"] for each in found} == {False}, "neither of them touched anything"
+    assert kept <= project.fetched() and len(project.records()) == len(project.fetched()) == 4
 
 
 @pytest.mark.long

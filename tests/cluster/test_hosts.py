@@ -13,7 +13,7 @@ import ahead
 import pytest
 import yaml
 from cluster_project import SMALL, ClusterProject, on_shared_directory
-from project import observations, printed, succeeded
+from project import printed, succeeded
 from testbed import Testbed
 
 from fsage.host.structure import fillers as entries
@@ -131,7 +131,7 @@ def test_without_one_of_its_hosts_a_step_does_not_begin(shared: ClusterProject) 
 def test_a_host_that_is_lost_amid_a_cell_costs_that_cell(shared: ClusterProject) -> None:
     shared.write_study(**{**SMALL, "cells__iterations": 5})
     run = shared.start("snakemake", "small")
-    shared.wait_amid(run, lambda: observations(shared) >= 1)
+    shared.wait_amid(run, lambda: shared.observed())
     shared.testbed.power_off("n3")
     assert run.wait(timeout=120) != 0
     assert "host n3 was lost" in " ".join(shared.log().split())

@@ -18,23 +18,17 @@ SLURM = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-
 SMALLER = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline": []}  # 2 states, 4 cells
 
 
-def observed(project: Project) -> int:
-    """How many times a cell was measured so far, fetched or not: what was fetched may wait for its acknowledgement."""
-    places = project.home / "outbox", project.root / "results" / "raw"
-    return len({(path.parent.name, path.name) for place in places for path in place.rglob("*.json")})
-
-
 def started(project: ClusterProject, cells: int) -> tuple[subprocess.Popen, str]:
     """Start the study, and wait until `cells` were measured in all; the run, and its Slurm job."""
     run = project.start(*SLURM)
-    project.wait_amid(run, lambda: observed(project) >= cells)
+    project.wait_amid(run, lambda: len(project.observed()) >= cells)
     return run, list(project.testbed.jobs("running"))[-1]
 
 
 def assert_each_cell_once(project: Project, count: int) -> None:
     """All cells are valid, taken in their states and in planned order, and none was measured twice."""
     records = project.records()
-    assert len(records) == count == observed(project)
+    assert len(records) == count == len(project.observed())
     assert {record["status"] for record in records.values()} == {"valid"}
     assert all(record["check"]["agreed"] and record["check"]["state"] == record["state"] for record in records.values())
     assert {record["host"] for record in records.values()} == {"n1"}
@@ -85,7 +79,7 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     kill_group(run)
     assert slurm.state_of(job) == "RUNNING"
     assert len(cluster.taken()) == 4, "the first state's records were handed over"
-    wait_for(lambda: observed(cluster) >= 6, 60, "a job that runs on without its Snakemake")
+    wait_for(lambda: len(cluster.observed()) >= 6, 60, "a job that runs on without its Snakemake")
     before = cluster.taken()
     succeeded(cluster.run(*SLURM))
     wait_for(lambda: slurm.state_of(job) in ("FAILED", "COMPLETED"), 60, "the job that is not needed any more to end")
@@ -114,13 +108,13 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in cluster.log()
     assert_free_and_whole(cluster, 2)
 
-    run, job = started(cluster, observed(cluster) + 1)
+    run, job = started(cluster, len(cluster.observed()) + 1)
     slurm.run("scontrol", "update", f"jobid={job}", "timelimit=0:01")
     assert run.wait(timeout=180) != 0
     assert slurm.state_of(job) == "TIMEOUT"
     assert_free_and_whole(cluster, 3)
 
-    run, job = started(cluster, observed(cluster) + 1)
+    run, job = started(cluster, len(cluster.observed()) + 1)
     lost = slurm.jobs("running")[job]
     assert lost != "n1"
     slurm.power_off(lost)
@@ -129,7 +123,7 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     assert_free_and_whole(cluster, 4)
     slurm.power_on(lost)
 
-    run, job = started(cluster, observed(cluster) + 1)
+    run, job = started(cluster, len(cluster.observed()) + 1)
     slurm.restart_slurmctld()
     assert run.wait(timeout=400) == 0, cluster.log()
     assert list(slurm.jobs("completed")) == [job]
@@ -143,7 +137,7 @@ def assert_free_and_whole(project: ClusterProject, count: int) -> None:
     assert not (project.home / "lease.json").exists()
     with open(project.home / "lock") as lock:
         wait_for(lambda: free(lock.fileno()), 10, "the command on n1 to end")
-    assert observed(project) >= count
+    assert len(project.observed()) >= count
 
 
 def free(fd: int) -> bool:

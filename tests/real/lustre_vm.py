@@ -157,6 +157,13 @@ class LustreProject(Project):
         assert "Traceback" not in ran.stdout + ran.stderr
         return printed(ran)
 
+    def claim(self) -> None:
+        self.done(*self.playing("local_target.yml", "claim.yml"))
+
+    def release(self, *more: str) -> None:
+        """Release the target; `more`: further words."""
+        self.done(*self.playing("release.yml", *more))
+
     def playing(self, *words: str) -> tuple[str, ...]:
         return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *preloaded.playbooks(*words))
 
@@ -263,11 +270,11 @@ def at_work(
     made = project_in(folder / "clone", spec or declaration(), clients, config, server)
     before = used_mib()
     try:
-        made.done(*made.playing("local_target.yml", "claim.yml"))
+        made.claim()
         yield made
     finally:
         made.end_started()
-        made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
+        made.release("local_target.yml", "-e", "fsage_local_target_state=absent")
     assert ssh(f"ls -A {MOUNT}").split() == []
     after = used_mib()
     assert all(abs(after[ost] - before[ost]) < 1 for ost in before), (before, after)

@@ -92,7 +92,7 @@ def test_what_a_life_does_is_on_the_page(project: LustreProject, tmp_path: Path)
     ssh(WATCH)
     try:
         dropped, before = drops(), counted()
-        project.done(*project.playing("local_target.yml", "claim.yml"))
+        project.claim()
         project.done("snakemake", *real.ALL)
         assert not any(project.why().values()), project.why()
         project.done(*release)

@@ -51,16 +51,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
 
 
 @pytest.fixture(autouse=True)
-def restored(project: LustreProject) -> Iterator[None]:
-    """What a test that failed left set is put back, so that the next one finds what it began with."""
+def ended(project: LustreProject) -> Iterator[None]:
     yield
     project.end_started()
     project.forget()
-    if not ssh(SETTINGS, check=False):
-        return
-    for name in ("own", "own2"):
-        project.done(*playing(name, project, "tune_prealloc.yml", "-e", "tune_prealloc_state=restored"))
-        project.done(*playing(name, project, "tune_clients.yml", "-e", "tune_clients_state=restored"))
 
 
 def playing(name: str, project: LustreProject, *words: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def test_his_whole_life_leaves_the_machine_as_it_was(project: LustreProject) -> 
     assert (read["cache_drop"], read["metadata"], read["cached_pages"]) == ("posix_fadvise(DONTNEED)", KEPT, 0)
     assert ssh(f"ls -A {EXPORT}/{USER}").split() == ["fsage"], "his mark lies in his directory"
     project.done(*project.playing("evidence.yml"), "-e", f"fsage_request={project.request('10.00@4M')}")
-    project.done(*project.playing("release.yml"))
+    project.release()
     assert not (project.root / "results/targets/nfs.json").exists()
     assert sorted(before ^ real.everything(USER, MOUNT)) == []
 
@@ -72,7 +72,7 @@ def test_a_server_that_does_not_answer_for_a_while_is_on_record_and_on_top_of_th
     project: LustreProject,
 ) -> None:
     """The client waits for it. So the rate is wrong and yet valid, and a warning says why."""
-    project.done(*project.playing("local_target.yml", "claim.yml"))
+    project.claim()
     project.write_study(**STUDY, **CELLS)
     started = project.start("snakemake", "small")
     written = f"find {EXPORT}/{USER}/fsage/measured -type f -size +0 2>/dev/null | grep -q ."
@@ -88,4 +88,4 @@ def test_a_server_that_does_not_answer_for_a_while_is_on_record_and_on_top_of_th
     assert re.search(rf"NFS at {MOUNT}|nfs: server 127\.0\.0\.1", warnings), warnings
     (page,) = (project.root / "results").rglob("index.html")
     assert "1 of 1 valid samples have signs of trouble" in page.read_text()
-    project.done(*project.playing("release.yml"))
+    project.release()
