@@ -132,12 +132,6 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
                 target.mounts[ost] / "filler" / f"g{segment + 1}" / f"volume{number:04d}.nsq"
             ).stat().st_size > 64 * 1024
     assert len(found) == len(digests) == len(made_at) == 1
-    few = steps_of("blast.16")
-    noted = work(few[1], target, few[:1], ALONE, lambda: None).notes
-    assert "both become 1 on 4 OSTs" in noted["unsupported"] and few[1].named([], noted) == []
-    with pytest.raises(workloads.Unsupported, match="both become 1 on 4 OSTs"):
-        BLAST.commands(params_of(), target.claim, few)
-
     # nothing else is valid: hits lost, a volume left out, a process that ended early
     lost = copy.deepcopy(observation)
     task = next(each for each in lost["phases"][0]["beside"] if "# 1 hits found" in each["stdout"])
@@ -150,7 +144,6 @@ def test_every_layout_and_every_number_of_processes_finds_the_same(osts):
     assert "12 volumes were searched, the database has 13" in (BLAST.read(less).why or "")
     with pytest.raises(BadOutput, match="cut short"):
         blastn.parse(observation["phases"][0]["stdout"].rpartition("# BLAST")[0], "", 0)
-    assert "no `database`" in (BLAST.read({**observation, "layout": {"notes": {}, "steps": []}}).why or "")
 
 
 @pytest.mark.long

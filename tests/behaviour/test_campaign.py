@@ -92,8 +92,7 @@ def test_the_same_command_ends_with_the_same_cells(project: Project, filesystem:
             done += 1
         else:
             assert run.returncode == 0, project.log()
-        said = project.log()
-        assert "Traceback" not in said, said
+        assert "Traceback" not in project.log(), project.log()
         seen = project.taken()
         assert seen.items() >= kept.items(), "a finished cell was measured again"
     succeeded(project.measure())

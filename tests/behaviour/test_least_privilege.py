@@ -130,8 +130,7 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
 
 @pytest.mark.skipif(not shutil.which("visudo"), reason="needs visudo (package sudo)")
 def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
-    plain = sudoers.rules(USER)
-    assert "lustre" not in plain.lower() and plain.endswith(f"{USER} ALL = (root) NOPASSWD: FSAGE_CLIENTS\n")
+    assert "lustre" not in sudoers.rules(USER).lower()
     of_role = {
         sudoers.CLIENTS: {*helper.VERBS, *helper.OF_NETWORK, *(f"{verb} scratch" for verb in helper.OF_CLIENTS)},
         sudoers.SERVERS: {*helper.VERBS, *(f"{verb} scratch" for verb in helper.OF_SERVERS)},

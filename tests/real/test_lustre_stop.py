@@ -85,9 +85,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         yield made
 
 
-def raw(project: LustreProject, record: dict) -> dict:
-    """What the host told of a cell."""
-    return json.loads((project.root / "results" / record["raw"]["path"]).read_text())
+def waited(project: LustreProject, record: dict) -> list[dict]:
+    """The waits of a cell for others' sake."""
+    observation = json.loads((project.root / "results" / record["raw"]["path"]).read_text())
+    return (observation.get("probe") or {}).get("waits", [])
 
 
 @pytest.mark.parametrize("then", ["end", "wait"])
@@ -109,7 +110,7 @@ def test_a_neighbour_is_spared_or_what_runs_is_stopped(project: LustreProject, t
         p90 = [statistics.quantiles(of, n=10)[-1] for of in (quiet, beside)]
         records = list(project.records().values())
         stopped = [record for record in records if record["status"] == "stopped"]
-        waits = [wait for record in records for wait in (raw(project, record).get("probe") or {}).get("waits", [])]
+        waits = [wait for record in records for wait in waited(project, record)]
         assert p90[1] < 2 * p90[0] or "stop_if: others suffer" in said or stopped or waits, (p90, said[-2000:])
         if then == "wait":
             assert {record["status"] for record in records} <= {"valid", "stopped"} and len(records) == 2, said[-3000:]
