@@ -131,7 +131,8 @@ def test_without_one_of_its_hosts_a_step_does_not_begin(shared: ClusterProject) 
 def test_a_host_that_is_lost_amid_a_cell_costs_that_cell(shared: ClusterProject) -> None:
     shared.write_study(**{**SMALL, "cells__iterations": 5})
     run = shared.start("snakemake", "small")
-    shared.wait_amid(run, lambda: shared.observed())
+    outbox = shared.home / "outbox"
+    shared.wait_amid(run, lambda: list(outbox.rglob("*.json")))
     shared.testbed.power_off("n3")
     assert run.wait(timeout=120) != 0
     assert "host n3 was lost" in " ".join(shared.log().split())
