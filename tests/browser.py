@@ -30,8 +30,7 @@ class Form(NamedTuple):
     scheme: str
 
 
-DESKTOP, PHONE = Form(1280, 800, False, "light"), Form(390, 844, True, "dark")
-FORMS = (DESKTOP, PHONE)
+FORMS = (Form(1280, 800, False, "light"), Form(390, 844, True, "dark"))
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RULES = json.dumps({"runOnly": STANDARDS, "resultTypes": ["violations"]})
 
@@ -60,12 +59,12 @@ class Browser:
         self.home = tempfile.TemporaryDirectory(prefix="fsage-browser-")
         ours_in, its_out = os.pipe()
         its_in, ours_out = os.pipe()
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        options += ["--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={self.home.name}"]
+        options = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run"
+        options += f" --disable-background-networking --remote-debugging-pipe --user-data-dir={self.home.name}"
         # It reads from 3 and writes to 4.
         command = f'exec 3<&{its_in} 4>&{its_out}; exec "$@"'
         self.process = subprocess.Popen(
-            ["bash", "-c", command, "browser", str(PROGRAM), *options, "about:blank"],
+            ["bash", "-c", command, "browser", str(PROGRAM), *options.split(), "about:blank"],
             env={**os.environ, "TMPDIR": self.home.name},  # which it leaves a folder in when it is killed
             pass_fds=(its_in, its_out),
             stdin=subprocess.DEVNULL,
@@ -75,8 +74,11 @@ class Browser:
         )
         os.close(its_in)
         os.close(its_out)
-        self.input, self.output = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
-        self.numbers, self.events, self.rest = itertools.count(1), [], b""
+        self.input = os.fdopen(ours_in, "rb")
+        self.output = os.fdopen(ours_out, "wb")
+        self.numbers = itertools.count(1)
+        self.events = []
+        self.rest = b""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,14 +162,15 @@ class Browser:
                     why = " ".join(violation["nodes"][0].get("failureSummary", "").split())
                     seen.violations.append(f"{violation['id']} at {form.width} px: {', '.join(places[:3])}: {why}")
         for event in events:
-            method, params = event.get("method"), event.get("params", {})
-            if method == "Network.requestWillBeSent":
-                if not params["request"]["url"].startswith((path.as_uri(), "data:")):
-                    seen.requests.append(params["request"]["url"])
-            elif method == "Runtime.exceptionThrown":
-                seen.errors.append(params["exceptionDetails"]["text"])
-            elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
-                seen.errors.append(str([arg.get("value") for arg in params["args"]]))
-            elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
-                seen.errors.append(params["entry"]["text"])
+            params = event.get("params", {})
+            match event.get("method"):
+                case "Network.requestWillBeSent":
+                    if not params["request"]["url"].startswith((path.as_uri(), "data:")):
+                        seen.requests.append(params["request"]["url"])
+                case "Runtime.exceptionThrown":
+                    seen.errors.append(params["exceptionDetails"]["text"])
+                case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning", "assert"):
+                    seen.errors.append(str([arg.get("value") for arg in params["args"]]))
+                case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
+                    seen.errors.append(params["entry"]["text"])
         return seen

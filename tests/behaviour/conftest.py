@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from local_targets import written
-from project import HALF, HALF_CELLS, Project, make_project
+from project import HALF, HALF_CELLS, Project, make_project, succeeded
 
 
 @pytest.fixture
@@ -27,7 +27,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory, module_target: dict) -> P
     """A project whose study, HALF, was measured whole; each test that takes it leaves it whole."""
     made = make_project(tmp_path_factory.mktemp("finished") / "clone", module_target)
     made.write_study(**HALF)
-    ran = made.snakemake()
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(made.snakemake())
     assert len(made.records()) == HALF_CELLS
     return made

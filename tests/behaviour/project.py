@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import preloaded
 import yaml
+from testbed import wait_for
 
 from fsage.plan.plan import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTION = ("meta", "playbooks", "plugins", "roles")
-TREE = [
-    "Snakefile",
-    "ansible.cfg",
-    "workflow",
-    "profiles",
-    "tune_prealloc.yml",
-    *COLLECTION,
-]
+TREE = ["Snakefile", "ansible.cfg", "workflow", "profiles", "tune_prealloc.yml", *COLLECTION]
 
 MEASURE = ("--omit-from", "report_small", "--", "small")
 """Words for Snakemake: what is missing is measured without the report, which takes as long as a few cells."""
@@ -33,17 +30,11 @@ HALF = {"states__capacity": [30], "headline": [{"label": "pieces", "state": "30.
 HALF_CELLS = 8
 """The same study with two of the states, which takes half as long."""
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "name": "small",
     "title": "A study small enough for a test",
     "question": "Does what must be true hold?",
-    "states": {
-        "recipe": "paf",
-        "capacity": [30, 60],
-        "fragmentation": [0, 50],
-        "file_size": ["8M"],
-        "seed": 67005,
-    },
+    "states": {"recipe": "paf", "capacity": [30, 60], "fragmentation": [0, 50], "file_size": ["8M"], "seed": 67005},
     "cells": {
         "workload": "sequential",
         "phases": ["write", "read"],
@@ -62,16 +53,13 @@ class Project:
 
     root: Path
     spec: dict
-    env: dict = field(default_factory=dict)
+    env: dict
 
     def write_study(self, **changes: object) -> None:
-        study = json.loads(json.dumps(STUDY))
+        study = copy.deepcopy(STUDY)
         for key, value in changes.items():
-            block, _, name = key.partition("__")
-            if name:
-                study[block][name] = value
-            else:
-                study[key] = value
+            block, _, name = key.rpartition("__")
+            (study[block] if block else study)[name] = value
         (self.root / "config").mkdir(exist_ok=True)
         (self.root / f"config/{study['name']}.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
 
@@ -100,15 +88,8 @@ class Project:
         self.env["ANSIBLE_CONFIG"] = str(ROOT / "ansible.cfg")
 
     def run(self, *argv: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            argv,
-            cwd=self.root,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
+        how: dict[str, Any] = {"cwd": self.root, "env": self.env, "stdin": subprocess.DEVNULL, "timeout": timeout}
+        return subprocess.run(argv, capture_output=True, text=True, **how)
 
     def start(self, *argv: str) -> subprocess.Popen:
         """Start the program itself in a process group of its own, output to a file; what a killed one leaves goes."""
@@ -117,15 +98,25 @@ class Project:
         path = self.env["PATH"].replace(f"{preloaded.shims()}:", "")
         really = {**self.env, "PATH": path, "TMPDIR": str(temporary)}
         with open(self.root / "started.log", "w") as out:
-            return subprocess.Popen(
-                argv,
-                cwd=self.root,
-                env=really,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            how: dict[str, Any] = {"cwd": self.root, "env": really, "stdin": subprocess.DEVNULL}
+            return subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, **how)
+
+    def log(self) -> str:
+        """What the program that was started last printed."""
+        return (self.root / "started.log").read_text()
+
+    def wait_amid(self, run: subprocess.Popen, condition: Callable[[], object], seconds: float = 120) -> None:
+        """Wait until a condition holds while a run is on."""
+        wait_for(lambda: condition() or run.poll() is not None, seconds, f"see {self.root}/started.log")
+        assert run.poll() is None, self.log()
+
+    def fetched(self) -> set[tuple[str, str]]:
+        """State and file of each observation that was fetched."""
+        return {(path.parent.name, path.name) for path in (self.root / "results/raw").rglob("*.json")}
+
+    def observed(self) -> set[tuple[str, str]]:
+        """The same, and of those that wait on the host."""
+        return self.fetched() | {(path.parent.name, path.name) for path in (self.home / "outbox").rglob("*.json")}
 
     def snakemake(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.run("snakemake", *(words or ("small",)))
@@ -153,16 +144,19 @@ class Project:
     def home(self) -> Path:
         return Path(self.spec["home"]) / self.spec["name"]
 
-    def record_files(self) -> dict[str, Path]:
-        """state/cell -> record."""
-        folder = self.root / "results" / "records" / self.spec["name"] / "small"
+    def record_files(self, target: str = "") -> dict[str, Path]:
+        """state/cell -> record on a target."""
+        folder = self.root / "results" / "records" / (target or self.spec["name"]) / "small"
         return {str(path.relative_to(folder))[:-5]: path for path in sorted(folder.glob("*/*.json"))}
 
-    def records(self) -> dict[str, dict]:
-        return {name: json.loads(path.read_text()) for name, path in self.record_files().items()}
+    def records(self, target: str = "") -> dict[str, dict]:
+        return {name: json.loads(path.read_text()) for name, path in self.record_files(target).items()}
+
+    def states(self, target: str) -> set[str]:
+        """Those that were measured on a target."""
+        return {name.partition("/")[0] for name in self.record_files(target)}
 
     def manifests(self, target: str = "") -> list[dict]:
-        """Those of a target's states."""
         folder = self.root / "results" / "manifests" / (target or self.spec["name"]) / "small"
         return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
@@ -177,27 +171,29 @@ class Project:
 
     def taken(self) -> dict[str, tuple[str, int]]:
         """state/cell -> (id of the observation, inode of the record): the same while a cell is not measured again."""
-        return {
-            name: (json.loads(path.read_text())["id"], path.stat().st_ino) for name, path in self.record_files().items()
-        }
+        files = self.record_files()
+        return {name: (record["id"], files[name].stat().st_ino) for name, record in self.records().items()}
 
     def planned(self) -> dict[str, dict]:
         """state/cell -> what the plan says of each cell, which its record must have too."""
         inventory = self.root / "inventories" / self.spec["name"]
         plan = load_plan(self.root / "config/small.yaml", inventory, self.root / "results")
-        return {
-            f"{state}/{cell.name}": {
-                "params": cell.params,
-                "order": cell.order,
-                "kind": cell.kind,
-                "nominal": plan.states[state].nominal,
-            }
-            for state, cell in plan.all_cells()
-        }
+        planned = {}
+        for state, cell in plan.all_cells():
+            known = {"params": cell.params, "order": cell.order, "kind": cell.kind}
+            planned[f"{state}/{cell.name}"] = {**known, "nominal": plan.states[state].nominal}
+        return planned
 
-    def order(self) -> list[tuple[str, str]]:
-        """(state, cell) in the order of measuring."""
-        return [(r["state"], r["cell"]) for r in sorted(self.records().values(), key=lambda r: r["began"])]
+
+def succeeded(ran: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """A command that must have succeeded."""
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran
+
+
+def printed(ran: subprocess.CompletedProcess[str]) -> str:
+    """What a command printed, in one line."""
+    return " ".join((ran.stdout + ran.stderr).split())
 
 
 def kill_group(process: subprocess.Popen, number: int = signal.SIGKILL) -> int:
@@ -222,3 +218,25 @@ def make_project(root: Path, spec: dict) -> Project:
     made.write_target()
     made.write_study()
     return made
+
+
+def descendants(ancestor: int, name: str) -> list[int]:
+    """The processes of a program that a process started, directly or not."""
+    parents = {}
+    named = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            program, _, rest = (entry / "stat").read_text().partition(" (")[2].rpartition(") ")
+        except OSError:
+            continue
+        parents[int(entry.name)] = int(rest.split()[1])
+        if program == name:
+            named.append(int(entry.name))
+    found = []
+    for process in named:
+        above = process
+        while above in parents and above != ancestor:
+            above = parents[above]
+        if above == ancestor:
+            found.append(process)
+    return found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
-from project import MEASURE, Project, kill_group
+from project import MEASURE, Project, kill_group, succeeded
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
@@ -19,8 +18,7 @@ def test_what_is_sure_enough_is_predicted_and_can_be_measured_later(
     project: Project, fragmentation: list[int], cells: int
 ) -> None:
     project.write_study(reference_reads={"position": 0.5}, states__fragmentation=fragmentation)
-    ran = project.measure("--config", "precision=50%")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = succeeded(project.measure("--config", "precision=50%"))
     assert "budget small: about " in ran.stdout and "of the rates are known within ±50.0%" in ran.stderr
     records = project.records()
     skipped = project.skipped()
@@ -56,15 +54,11 @@ def observed(project: Project) -> dict[str, int]:
 def test_a_killed_run_within_a_budget_goes_on_with_what_it_measured(project: Project) -> None:
     project.write_study(states__fragmentation=[0])
     run = project.start("snakemake", "--config", "precision=50%", *MEASURE)
-    deadline = time.monotonic() + 120
-    while len(observed(project)) < 3 and run.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert run.poll() is None, (project.root / "started.log").read_text()
+    project.wait_amid(run, lambda: len(observed(project)) >= 3)
     kill_group(run)
     before = observed(project)
     assert len(before) >= 3 and not project.manifests(), "a manifest is written at its end"
-    ran = project.measure("--config", "precision=50%")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(project.measure("--config", "precision=50%"))
     after = observed(project)
     assert before.items() <= after.items() and set(after.values()) == {1}, "no cell was measured twice"
     records = project.records()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from project import ROOT, Project
+from project import ROOT, Project, succeeded
 
 from fsage import extensions
 
@@ -43,26 +43,29 @@ def test_what_was_added_is_planned_built_measured_and_drawn(project: Project, tm
     project.env["FSAGE_EXTENSIONS"] = str(extended(tmp_path / "cut"))
     project.write_target(filesystem="ext2")
     (project.root / "config/cut.yaml").write_text(yaml.safe_dump(STUDY, sort_keys=False))
-    ran = project.run("snakemake", "cut", timeout=500)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    records = {
-        path.parent.name: yaml.safe_load(path.read_text())
-        for path in (project.root / "results/records").glob("*/cut/*/*.json")
-    }
-    assert records.keys() == {"100", "75", "50"}
-    for name, record in records.items():
+    succeeded(project.run("snakemake", "cut", timeout=500))
+    records = records_of(project, "cut")
+    assert [record["state"] for record in records] == ["100", "50", "75"]
+    for record in records:
         assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
         assert all(min(phase["switches"].values()) > 0 for phase in record["phases"])
         assert record["conditions"]["filesystem"] == "ext2" and record["conditions"]["tools"]["dd"]
-        assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][: 1 + (name != "100")]
+        assert [step["kind"] for step in record["layout"]["steps"]] == ["populate", "cut"][
+            : 1 + (record["state"] != "100")
+        ]
     page = next((project.root / "results").rglob("*.html")).read_text()
     assert "Writing beside cut files" in page and "kept of each file, %" in page
     assert "Every file was cut to 50% at least" in page
-    without = {**project.env}
-    del without["FSAGE_EXTENSIONS"]
-    said = subprocess.run(["fsage", "plan", "cut"], cwd=project.root, env=without, capture_output=True, text=True)
+    del project.env["FSAGE_EXTENSIONS"]
+    said = project.fsage("plan", "cut")
     assert said.returncode == 1 and "filesystem is 'ext2': allowed are btrfs, ext4, xfs" in said.stderr
     assert said.stderr.count("\n") == 1
+
+
+def records_of(project: Project, study: str) -> list[dict]:
+    """The records of a study, by state."""
+    paths = sorted((project.root / "results/records").glob(f"*/{study}/*/*.json"))
+    return [json.loads(path.read_text()) for path in paths]
 
 
 def from_the_page(project: Project, folder: Path) -> None:
@@ -81,8 +84,7 @@ def test_the_workload_of_the_page_has_ten_lines_and_a_plan(new_project: Project,
     from_the_page(new_project, tmp_path / "scatter")
     lines = (tmp_path / "scatter/workloads/scatter.py").read_text().splitlines()
     assert len([line for line in lines if line and not line.startswith('"""')]) <= 10
-    planned = new_project.run(sys.executable, "-m", "fsage", "plan", "mystudy")
-    assert planned.returncode == 0, planned.stdout + planned.stderr
+    planned = succeeded(new_project.run(sys.executable, "-m", "fsage", "plan", "mystudy"))
     assert "40 cells, 4 states" in planned.stdout and "0 B written" not in planned.stdout
 
 
@@ -91,9 +93,8 @@ def test_the_workload_of_the_page_has_ten_lines_and_a_plan(new_project: Project,
 @pytest.mark.timeout(600)
 def test_the_workload_of_the_page_is_measured(project: Project, tmp_path: Path) -> None:
     from_the_page(project, tmp_path / "scatter")
-    ran = project.run("snakemake", "mystudy", timeout=500)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    records = [json.loads(path.read_text()) for path in (project.root / "results/records").glob("*/mystudy/*/*.json")]
+    succeeded(project.run("snakemake", "mystudy", timeout=500))
+    records = records_of(project, "mystudy")
     assert len(records) == 40
     for record in records:
         assert record["status"] == "valid" and record["metrics"]["write_bw_mib_s"] > 0, record
@@ -134,75 +135,43 @@ def test_an_instrument_that_was_added_works_on_every_client(tmp_path: Path) -> N
     assert why == "it has too many parts"
 
 
-def test_sentences_are_a_template_beside_the_modules(tmp_path: Path) -> None:
-    code = "from fsage.api.report import words; print(words.sentences('cut/rates', kept=[50, 100]))"
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "FSAGE_EXTENSIONS": str(extended(tmp_path / "cut"))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.stdout == "['Every file was cut to 50% at least; what is measured lies in what is free.']\n", ran.stderr
-
-
-def shadows(folder: Path) -> Path:
-    return folder.rename(folder.with_name("paf"))
-
-
-def misplaced(folder: Path) -> Path:
-    (folder / "files.py").touch(0o644)
-    return folder
-
-
-def template_in_a_folder(folder: Path) -> Path:
-    (folder / "host/rates.j2").touch(0o644)
-    return folder
-
-
-def open_to_all(folder: Path) -> Path:
-    os.chmod(folder / "recipe.py", 0o666)
-    return folder
-
-
-def in_an_open_folder(folder: Path) -> Path:
-    os.chmod(folder / "host", 0o777)
-    return folder
-
-
-def linked(folder: Path) -> Path:
+def linked(folder: Path) -> None:
     (folder / "workloads/other.py").symlink_to("stream.py")
-    return folder
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "named", "said"),
     [
-        (shadows, "'paf' is not a name, or is the name of a built-in study"),
-        (misplaced, "files.py is nothing that fsage looks for"),
-        (template_in_a_folder, "host/rates.j2 is nothing that fsage looks for"),
-        (open_to_all, "recipe.py is a link, or others than user"),
-        (in_an_open_folder, "host"),
-        (linked, "workloads/other.py is a link"),
-        (lambda folder: folder / "nowhere", "No such file"),
-        (lambda folder: folder.parent, "/cut is a folder that no study has; allowed are model, kinds, host, "),
-        (lambda folder: folder.parent, "If it is the study itself: FSAGE_EXTENSIONS=/"),
-        (lambda folder: Path("cut"), "cut is no absolute path"),
+        (lambda folder: folder.rename(folder.with_name("paf")), "paf", "'paf' is not a name, or is the name of a"),
+        (
+            lambda folder: (folder / "host/rates.j2").touch(0o644),
+            "cut",
+            "host/rates.j2 is nothing that fsage looks for",
+        ),
+        (lambda folder: (folder / "recipe.py").chmod(0o666), "cut", "recipe.py is a link, or others than user"),
+        (lambda folder: (folder / "host").chmod(0o777), "cut", "/cut/host"),
+        (linked, "cut", "workloads/other.py is a link"),
+        (lambda folder: None, ".", "/cut is a folder that no study has; allowed are model, kinds, host, "),
     ],
 )
 def test_a_folder_that_is_not_as_it_must_be_is_refused(
-    tmp_path: Path, change: Callable[[Path], Path], said: str
+    tmp_path: Path, change: Callable[[Path], object], named: str, said: str
 ) -> None:
-    folder = change(extended(tmp_path / "cut"))
-    ran = subprocess.run(
-        [sys.executable, "-m", "fsage.cli", "--version"],
-        env={**os.environ, "FSAGE_EXTENSIONS": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 1 and ran.stderr.startswith("fsage: FSAGE_EXTENSIONS: ") and said in ran.stderr
+    change(extended(tmp_path / "cut"))
+    assert said in refused(str(tmp_path / named))
+
+
+def test_a_folder_is_named_by_an_absolute_path() -> None:
+    assert "cut is no absolute path" in refused("cut")
+
+
+def refused(extension: str) -> str:
+    """The sentence that refuses an extension."""
+    env = {**os.environ, "FSAGE_EXTENSIONS": extension}
+    ran = subprocess.run([sys.executable, "-m", "fsage.cli", "--version"], env=env, capture_output=True, text=True)
+    assert ran.returncode == 1 and ran.stderr.startswith("fsage: FSAGE_EXTENSIONS: ")
     assert "Traceback" not in ran.stderr and ran.stderr.count("\n") == 1
+    return ran.stderr
 
 
 @pytest.mark.parametrize("name", ["blast", "netflow"])

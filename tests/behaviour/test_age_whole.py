@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from project import ROOT, Project
+from project import ROOT, Project, printed, succeeded
 
 GIB = 1 << 30
 
@@ -27,9 +27,8 @@ def ost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.timeout(600)
 def test_a_layout_larger_than_the_target_goes_from_its_text_to_a_report(project: Project, ost: Path) -> None:
     shutil.copytree(ROOT / "config", project.root / "config", dirs_exist_ok=True)
-    ran = project.fsage("age", str(ost))
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    said = " ".join((ran.stdout + ran.stderr).split())
+    ran = succeeded(project.fsage("age", str(ost)))
+    said = printed(ran)
     assert "the layout is laid whole on target whole-" in said, said
     (study,) = (project.root / "results/age").iterdir()
     (inventory,) = (study / "inventories").iterdir()

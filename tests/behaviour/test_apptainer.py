@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from images import Images, images_in
-from project import Project
+from project import Project, succeeded
 
 pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.timeout(1200)]
 
@@ -41,8 +41,7 @@ def test_cells_are_measured_and_reported_in_images(images: Images, project: Proj
     (outside / "fio").chmod(0o755)
     project.env["PATH"] = f"{outside}:{images.folder / 'bin'}:{project.env['PATH']}"
 
-    ran = project.snakemake()
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(project.snakemake())
 
     image = images.folder / "fio.sif"
     records = project.records().values()

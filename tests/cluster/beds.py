@@ -13,11 +13,11 @@ import testbed as testbeds
 
 
 @contextlib.contextmanager
-def bed(accounting: bool = False, **options: Any) -> Iterator[testbeds.Testbed]:
+def bed(**options: Any) -> Iterator[testbeds.Testbed]:
     """A testbed; the test is skipped, with the reason, where its programs are not."""
-    if lacking := testbeds.missing(accounting):
+    if lacking := testbeds.missing():
         pytest.skip(f"a testbed needs {', '.join(lacking)}")
     # A short path: the names of Ansible's sockets below $HOME may have 108 characters.
     place = tempfile.TemporaryDirectory(prefix="fsage-bed-", dir="/tmp")
-    with place as folder, testbeds.Testbed(Path(folder), accounting=accounting, **options) as made:
+    with place as folder, testbeds.Testbed(Path(folder), **options) as made:
         yield made

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import testbed as testbeds
-import yaml
 from beds import bed
-from cluster_project import ClusterProject
-from project import make_project
+from cluster_project import ClusterProject, project_on
+from project import succeeded
 
 
 @contextlib.contextmanager
 def at_work(testbed: testbeds.Testbed, folder: Path, spec: dict) -> Iterator[ClusterProject]:
     """A project whose target is not yet created; the target is removed in the end."""
-    made = make_project(folder, spec)
-    shutil.copytree(made.root / "profiles/slurm", made.root / "slurm")
-    hosts = made.root / "inventories" / made.spec["name"] / "hosts.yml"
-    hosts.write_text(
-        yaml.safe_dump({"launcher": {"hosts": {}}, "clients": {"hosts": {"n1": None}}, "servers": {"hosts": {}}})
-    )
-    project = ClusterProject(made.root, made.spec, {**made.env, "HOME": str(testbed.folder)}, testbed)
+    project = project_on(testbed, folder, spec)
+    project.write_hosts(["n1"])
     yield project
     testbed.run("scancel", "--full", "--user=root")
-    removed = project.playbook("local_target.yml", "-e", "fsage_local_target_state=absent")
-    assert removed.returncode == 0, removed.stdout + removed.stderr
+    succeeded(project.playbook("local_target.yml", "-e", "fsage_local_target_state=absent"))
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +34,4 @@ def testbed() -> Iterator[testbeds.Testbed]:
 def cluster(testbed: testbeds.Testbed, tmp_path: Path, new_target: dict) -> Iterator[ClusterProject]:
     """A project on the testbed."""
     with at_work(testbed, tmp_path / "clone", new_target) as project:
-        yield project
-
-
-@pytest.fixture
-def accounted(tmp_path: Path, new_target: dict) -> Iterator[ClusterProject]:
-    """The same where Slurm keeps accounts."""
-    with bed(accounting=True) as testbed, at_work(testbed, tmp_path / "clone", new_target) as project:
         yield project

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster_project import ClusterProject
-from project import MEASURE, Project, kill_group
+from project import MEASURE, Project, kill_group, succeeded
 from testbed import wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -18,37 +18,27 @@ SLURM = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-
 SMALLER = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline": []}  # 2 states, 4 cells
 
 
-def observed(project: Project) -> int:
-    """How many times a cell was measured so far, fetched or not: what was fetched may wait for its acknowledgement."""
-    places = project.home / "outbox", project.root / "results" / "raw"
-    return len({(path.parent.name, path.name) for place in places for path in place.rglob("*.json")})
-
-
 def started(project: ClusterProject, cells: int) -> tuple[subprocess.Popen, str]:
     """Start the study, and wait until `cells` were measured in all; the run, and its Slurm job."""
-    assert project.testbed
     run = project.start(*SLURM)
-    log = project.root / "started.log"
-    wait_for(lambda: observed(project) >= cells or run.poll() is not None, 120, f"{cells} cells; see {log}")
-    assert run.poll() is None, log.read_text()
+    project.wait_amid(run, lambda: len(project.observed()) >= cells)
     return run, list(project.testbed.jobs("running"))[-1]
 
 
 def assert_each_cell_once(project: Project, count: int) -> None:
     """All cells are valid, taken in their states and in planned order, and none was measured twice."""
     records = project.records()
-    assert len(records) == count == observed(project)
+    assert len(records) == count == len(project.observed())
     assert {record["status"] for record in records.values()} == {"valid"}
     assert all(record["check"]["agreed"] and record["check"]["state"] == record["state"] for record in records.values())
     assert {record["host"] for record in records.values()} == {"n1"}
-    states = [state for state, _ in project.order()]
+    states = [record["state"] for record in sorted(records.values(), key=lambda record: record["began"])]
     assert states == sorted(states)
 
 
 def test_the_profile_as_typed_gives_the_cells_that_are_planned(cluster: ClusterProject) -> None:
     cluster.write_study(**SMALLER, states__fragmentation=[50])
-    ran = cluster.snakemake("--profile", "slurm", *MEASURE)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(cluster.snakemake("--profile", "slurm", *MEASURE))
     records = cluster.records()
     planned = cluster.planned()
     assert {name: {key: record[key] for key in planned[name]} for name, record in records.items()} == planned
@@ -75,7 +65,6 @@ def test_what_slurm_does_not_have_is_said_in_a_sentence(cluster: ClusterProject)
 @pytest.mark.long
 def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     """One that runs on is stopped by the next run, which measures the rest; one that waited comes too late."""
-    assert cluster.testbed
     slurm = cluster.testbed
     cluster.write_study(**{**SMALLER, "cells__iterations": 4})
     run, waiting = cluster.start(*SLURM), ""
@@ -90,10 +79,9 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
     kill_group(run)
     assert slurm.state_of(job) == "RUNNING"
     assert len(cluster.taken()) == 4, "the first state's records were handed over"
-    wait_for(lambda: observed(cluster) >= 6, 60, "a job that runs on without its Snakemake")
+    wait_for(lambda: len(cluster.observed()) >= 6, 60, "a job that runs on without its Snakemake")
     before = cluster.taken()
-    ran = cluster.run(*SLURM)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    succeeded(cluster.run(*SLURM))
     wait_for(lambda: slurm.state_of(job) in ("FAILED", "COMPLETED"), 60, "the job that is not needed any more to end")
     assert cluster.taken().items() >= before.items()
     assert_each_cell_once(cluster, 8)
@@ -109,7 +97,6 @@ def test_jobs_of_killed_runs_cannot_hurt(cluster: ClusterProject) -> None:
 @pytest.mark.long
 def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: ClusterProject) -> None:
     """Cancelled, out of time, its host lost, the controller restarted: the same command ends with the same cells."""
-    assert cluster.testbed
     slurm = cluster.testbed
     # Slurm looks at time limits every 30 s, in which some of these are measured, and shall not be all.
     cluster.write_study(**{**SMALLER, "cells__iterations": 160})
@@ -118,16 +105,16 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     slurm.run("scancel", job)
     assert run.wait(timeout=120) != 0, "a cancelled job is no success"
     assert slurm.state_of(job) == "CANCELLED"
-    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in (cluster.root / "started.log").read_text()
+    assert f"fsage: visit_small_1: SLURM-job '{job}' failed" in cluster.log()
     assert_free_and_whole(cluster, 2)
 
-    run, job = started(cluster, observed(cluster) + 1)
+    run, job = started(cluster, len(cluster.observed()) + 1)
     slurm.run("scontrol", "update", f"jobid={job}", "timelimit=0:01")
     assert run.wait(timeout=180) != 0
     assert slurm.state_of(job) == "TIMEOUT"
     assert_free_and_whole(cluster, 3)
 
-    run, job = started(cluster, observed(cluster) + 1)
+    run, job = started(cluster, len(cluster.observed()) + 1)
     lost = slurm.jobs("running")[job]
     assert lost != "n1"
     slurm.power_off(lost)
@@ -136,32 +123,21 @@ def test_what_happens_to_a_job_costs_at_most_the_cell_that_it_was_at(cluster: Cl
     assert_free_and_whole(cluster, 4)
     slurm.power_on(lost)
 
-    run, job = started(cluster, observed(cluster) + 1)
+    run, job = started(cluster, len(cluster.observed()) + 1)
     slurm.restart_slurmctld()
-    assert run.wait(timeout=400) == 0, (cluster.root / "started.log").read_text()
+    assert run.wait(timeout=400) == 0, cluster.log()
     assert list(slurm.jobs("completed")) == [job]
     assert_each_cell_once(cluster, 320)
 
 
-@pytest.mark.long
-def test_accounting_that_cannot_be_reached_does_not_matter(accounted: ClusterProject) -> None:
-    assert accounted.testbed
-    accounted.write_study(**SMALLER)
-    run, job = started(accounted, 1)
-    accounted.testbed.end("slurmdbd")
-    assert run.wait(timeout=240) == 0, (accounted.root / "started.log").read_text()
-    assert list(accounted.testbed.jobs("completed")) == [job]
-    assert_each_cell_once(accounted, 4)
-
-
 def assert_free_and_whole(project: ClusterProject, count: int) -> None:
     """After a run that failed: nobody holds the target, nothing works on it, and `count` cells at least are kept."""
-    said = (project.root / "started.log").read_text()
+    said = project.log()
     assert "Traceback" not in said, said
     assert not (project.home / "lease.json").exists()
     with open(project.home / "lock") as lock:
         wait_for(lambda: free(lock.fileno()), 10, "the command on n1 to end")
-    assert observed(project) >= count
+    assert len(project.observed()) >= count
 
 
 def free(fd: int) -> bool:

@@ -58,7 +58,7 @@ TmpFS=/run/host
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-{accounting}
+AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2
@@ -80,29 +80,11 @@ NodeName={others}
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=NO
 """
 
-ACCOUNTING = """\
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=login
-AccountingStorageEnforce=associations
-"""
-SLURMDBD = """\
-AuthType=auth/munge
-DbdHost=login
-SlurmUser=root
-PidFile=/run/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=localhost
-StorageUser=root
-StorageLoc=slurm
-CommitDelay=1
-"""
-FOR_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb", "mariadb-install-db")
 
-
-def missing(accounting: bool = False) -> list[str]:
+def missing() -> list[str]:
     """Programs without which there is no testbed."""
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-    return [name for name in (*PROGRAMS, *(FOR_ACCOUNTING if accounting else ())) if not shutil.which(name, path=path)]
+    return [name for name in PROGRAMS if not shutil.which(name, path=path)]
 
 
 def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
@@ -123,13 +105,11 @@ class Testbed:
         self,
         folder: Path,
         hosts: int = 4,
-        accounting: bool = False,
         furnish: Callable[[Testbed], None] = lambda _: None,
     ) -> None:
         """`furnish`: called when there is `login` and no host yet; what it mounts there, hosts have too."""
         self.folder = folder
         self.furnish = furnish
-        self.accounting = accounting
         self.hosts = [f"n{number + 1}" for number in range(hosts)]
         self.daemons: dict[str, subprocess.Popen] = {}
         self.login: subprocess.Popen | None = None
@@ -150,9 +130,7 @@ class Testbed:
         """Write all configuration into the folder."""
         for name in ("log", "ssh", "slurm", "slurmctld"):
             (self.folder / name).mkdir(parents=True)
-        storage = ACCOUNTING if self.accounting else "AccountingStorageType=accounting_storage/none"
         values = {
-            "accounting": storage,
             "folder": self.folder,
             "network": NETWORK,
             "names": self.hosts,
@@ -171,8 +149,6 @@ class Testbed:
         (self.folder / "ssh/config").write_text(SSH.format(**values))
         (self.folder / "ssh/sshd_config").write_text(SSHD.format(**values))
         (self.folder / "slurm/slurm.conf").write_text(SLURM.format(**values))
-        (self.folder / "slurm/slurmdbd.conf").write_text(SLURMDBD)
-        (self.folder / "slurm/slurmdbd.conf").chmod(0o600)
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -193,8 +169,6 @@ class Testbed:
         self.furnish(self)
         munge = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
         self.daemon("munged", "munged", "--foreground", *munge, f"--log-file={self.folder}/log/munged.log")
-        if self.accounting:
-            self.start_accounting()
         self.daemon("slurmctld", "slurmctld", "-D")
         for name in self.hosts:
             self.power_on(name)
@@ -242,24 +216,6 @@ class Testbed:
         """Take a host away without warning."""
         self.end(host)
 
-    def start_accounting(self) -> None:
-        """Start slurmdbd and its database, and enter the cluster, an account and its user."""
-        data, socket = self.folder / "database", self.folder / "database.socket"
-        self.run("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db")
-        words = ["--no-defaults", "--user=root", f"--datadir={data}", f"--socket={socket}", "--skip-networking"]
-        self.daemon("mariadbd", "mariadbd", *words, "--innodb-lock-wait-timeout=900", "--skip-grant-tables")
-        wait_for(socket.exists, 30, "the database")
-        # the socket of the host "localhost" is named by this variable
-        self.daemon("slurmdbd", "env", f"MYSQL_UNIX_PORT={socket}", "slurmdbd", "-D")
-        enter = ["sacctmgr", "--immediate", "--quiet", "add"]
-
-        def entered() -> bool:
-            return subprocess.run(self.inside(*enter, "cluster", "testbed"), capture_output=True).returncode == 0
-
-        wait_for(entered, 30, "slurmdbd")
-        self.run(*enter, "account", "tests", "Cluster=testbed")
-        self.run(*enter, "user", "root", "Account=tests")
-
     def restart_slurmctld(self) -> None:
         """Stop Slurm's controller and start it again; it keeps its jobs."""
         self.end("slurmctld", signal.SIGTERM)
@@ -269,9 +225,8 @@ class Testbed:
         """Wait until Slurm may use these hosts and no job runs on them."""
 
         def idle() -> bool:
-            said = subprocess.run(
-                self.inside("sinfo", "-h", "-N", "-t", "idle", "-o", "%N"), capture_output=True, text=True
-            )
+            words = self.inside("sinfo", "-h", "-N", "-t", "idle", "-o", "%N")
+            said = subprocess.run(words, capture_output=True, text=True)
             return set(hosts) <= set(said.stdout.split())
 
         wait_for(idle, 30, f"{', '.join(hosts)} to be idle; their logs are in {self.folder}/log")
@@ -279,10 +234,8 @@ class Testbed:
     def jobs(self, state: str = "all") -> dict[str, str]:
         """Slurm's jobs in a state, e.g. "running", oldest first, each with its host."""
         lines = self.run("squeue", "-h", "-t", state, "-o", "%i %N").splitlines()
-        return {
-            number: host
-            for number, _, host in sorted((line.partition(" ") for line in lines), key=lambda each: int(each[0]))
-        }
+        jobs = [line.partition(" ") for line in lines]
+        return {number: host for number, _, host in sorted(jobs, key=lambda job: int(job[0]))}
 
     def state_of(self, job: str) -> str:
         """What Slurm says of a job, e.g. "CANCELLED"."""
