@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from fsage.base import Refusal
 from fsage.host import claiming
 from fsage.host.remote import probe
 from fsage.host.targets.target import Target
@@ -33,18 +31,6 @@ def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.Monkey
     assert found["pair_s"] > found["write_s"] + found["read_s"] and found["backing_read_mib_s"] > 0
     assert len(found["commands"]) == 4 and all(command.startswith("fio ") for command in found["commands"])
     assert f"--loops={ours['passes']}" in found["commands"][-1]
-
-
-@pytest.mark.long
-@pytest.mark.root
-def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
-    claim.create(local_target, {}, False)
-    with pytest.raises(Refusal, match=r"amount_mib is 2048 for each of 1 tasks, and target .* has 10\d\d MiB"):
-        claim.claim({**local_target, "amount_mib": 2048}, {}, False)
-    with pytest.raises(Refusal, match="does not hold 64 MiB for each of 9 tasks"):
-        claim.claim({**local_target, "amount_mib": None, "scale": {"tasks": 9}}, {}, False)
-    assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
-    assert claim.claim(local_target, {}, False)["changed"]
 
 
 def test_probe_says_what_can_be_done(local_target: Spec) -> None:

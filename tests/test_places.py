@@ -45,8 +45,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 EMPTY: Request = {"steps": [], "state": "empty", "reuse": "fresh"}
 
 
-def agent(verb: str, spec: Spec, *front: str, user: int | None = None) -> tuple[int, str]:
-    """Exit code and message of a verb, in a process of its own."""
+def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **environment: str) -> tuple[int, Any]:
+    """Exit code and answer of a verb, in a process of its own."""
     python = "/usr/bin/python3" if user else sys.executable  # that of another user may not be his
     done = subprocess.run(
         [*front, python, "-m", "fsage.host", verb],
@@ -59,10 +59,10 @@ def agent(verb: str, spec: Spec, *front: str, user: int | None = None) -> tuple[
         user=user,
         group=user,
         extra_groups=[] if user else None,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},
     )
     assert done.stdout and not done.stderr, done.stderr
-    return done.returncode, json.loads(done.stdout)["msg"]
+    return done.returncode, json.loads(done.stdout)
 
 
 def everything(top: Path) -> dict[str, Any]:
@@ -220,7 +220,8 @@ def test_a_user_who_may_not_look_is_told_the_whole_path_and_what_helps(
     (above / "closed").mkdir(mode=0o700)
     spec = new_target if kind == "loop" else directory_target
     otherwise = ", or take a target that needs no root: --target directory" if kind == "loop" else ""
-    assert agent(verb, {**spec, "home": str(above / home)}, user=NOBODY) == (
+    code, answer = agent(verb, {**spec, "home": str(above / home)}, user=NOBODY)
+    assert (code, answer["msg"]) == (
         2,
         f"{verb}: {above / home}: Permission denied; give the command as root, or as the user who claimed target "
         f"{spec['name']}{otherwise}",
@@ -233,7 +234,8 @@ def test_a_user_without_a_name_is_told_by_the_number_what_to_type(directory_targ
     above = Path(directory_target["home"]).parent
     above.chmod(0o755)
     os.chown(above, 1, 1)
-    code, said = agent("create", {**directory_target, "home": str(above / "home")}, user=424242)
+    code, answer = agent("create", {**directory_target, "home": str(above / "home")}, user=424242)
+    said = answer["msg"]
     assert code == 1 and "belongs to daemon (uid 1)" in said, said
     assert "uid 424242 uses only" in said and f"`chown 424242 {above}`" in said, said
 
@@ -475,12 +477,12 @@ def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec: Spec, direc
     notes = Path(spec["home"]).rglob("*.json")
     before = {path: path.read_text() for path in notes if path.name != "lease.json"}
     for verb in ("claim", "create", "release", "remove", "diagnose"):
-        code, msg = agent(verb, spec, *elsewhere)
-        assert code == 1 and f"was written on {os.uname().nodename}" in msg and "and this host is" in msg, (verb, msg)
+        code, answer = agent(verb, spec, *elsewhere)
+        assert code == 1 and f"was written on {os.uname().nodename}" in answer["msg"], (verb, answer)
     assert {path: path.read_text() for path in before} == before
     assert state.diagnose(spec, {}, False)["msg"]
-    code, msg = agent("diagnose", directory_target, *elsewhere)
-    assert code == 0, msg
+    code, answer = agent("diagnose", directory_target, *elsewhere)
+    assert code == 0, answer
 
 
 def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
