@@ -40,22 +40,16 @@ def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Phase
 def measured(phases: Phases, **more: object) -> tuple[dict[str, dict], dict[str, float]]:
     """A cell's phases by name, and its metrics."""
     params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **more})
-    commands = allocator.commands(params, phases.target.claim)
 
     def remove() -> None:
         phases.target.remount()  # it may have been shut down
         remove_measured(phases.target)
 
-    taken, why, _ = phases.run({"phases": commands}, remove)
+    taken, why, _ = phases.run({"phases": allocator.commands(params, phases.target.claim)}, remove)
     remove()
     assert why is None, (why, taken)
-    observation = {
-        "status": "done",
-        "params": params.model_dump(),
-        "phases": json.loads(json.dumps(taken)),
-        "conditions": {"filesystem": phases.target.filesystem},
-    }
-    outcome = allocator.read(observation)
+    observation = {"status": "done", "params": params.model_dump(), "phases": json.loads(json.dumps(taken))}
+    outcome = allocator.read({**observation, "conditions": {"filesystem": phases.target.filesystem}})
     assert outcome.status == "valid", outcome
     return {phase["name"]: phase for phase in taken}, outcome.metrics
 
@@ -106,7 +100,6 @@ def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Ph
     kernel_threads_are_seen = any(b"kthreadd" in path.read_bytes() for path in Path("/proc").glob("2/comm"))
     assert ("kernel_threads_ms" in warm) == kernel_threads_are_seen
     counts = of_warm["fallocate"]["counters"]["allocator"][0]["counts"]
-    blocks = 8 * MIB // 4096
     if phases.target.filesystem == "ext4":
         assert counts["reqs"] == counts["success"] == 1
         assert 1 <= counts["groups_scanned"] <= warm["groups_considered"]
@@ -114,22 +107,14 @@ def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Ph
         assert warm["device_reads"] < cold["device_reads"]
         assert "buddies_made" not in warm
     elif phases.target.filesystem == "xfs":
-        assert counts["blocks_allocated"] >= blocks
+        assert counts["blocks_allocated"] >= 8 * MIB // BLOCK
         assert warm["tree_lookups"] > 0
-    else:
-        assert set(counts) <= {
-            "commits",
-            "total_commit_ms",
-            "data_bytes_used",
-            "metadata_bytes_used",
-            "data_disk_total",
-        }
 
 
 @pytest.mark.root
 def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
     before = phases.target.free(phases.target.mounts[0])
-    _, metrics = measured(phases, extents=3000)
+    _, metrics = measured(phases, extents=1500)
     assert 0 < metrics["unlink_ms"] < metrics["freed_ms"]
     assert metrics["device_reads"] > 0
     phases.target.settle()
@@ -138,6 +123,7 @@ def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
 
 @pytest.mark.root
 def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target: dict) -> None:
+    """A mount option is of its own phases alone."""
     target = claimed(local_target)
     remove_measured(target)
     step = PlantFreeSpace(1, 50, 256 << 10, 64 * MIB, 60)
@@ -145,8 +131,11 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         for optimized in (0, 1):
             of_cells = phases_of(target, hosts)
-            _, metrics = measured(of_cells, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
+            taken, metrics = measured(of_cells, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
             assert metrics["groups_considered"] == considered(notes["run_group"], bool(optimized))
+            (options,) = taken["fallocate"]["mount_options"]
+            assert ("mb_optimize_scan=1" in options.split(",")) == bool(optimized)
+    assert not any("mb_optimize_scan" in line for line in target.mount_options())
 
 
 @pytest.mark.root
@@ -155,17 +144,6 @@ def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(s
         target = open_target({**spec, "allocator_reset": reset})
         target.remount()
         assert target.made_of.allocator_counts(target.devices[0])["buddies_generated"] == loaded, reset
-
-
-@pytest.mark.root
-def test_a_mount_option_is_of_its_own_phases_alone(local_target: dict) -> None:
-    target = claimed(local_target)
-    remove_measured(target)
-    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
-        taken, _ = measured(phases_of(target, hosts), request_size=MIB, mb_optimize_scan=1)
-    (options,) = taken["fallocate"]["mount_options"]
-    assert "mb_optimize_scan=1" in options.split(",")
-    assert not any("mb_optimize_scan" in line for line in target.mount_options())
 
 
 @pytest.mark.long
@@ -196,20 +174,20 @@ def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target:
     target = claimed({**new_target, "size_gib": 4, "sparse": True, "amount_mib": 64, "filesystem": filesystem})
     remove_measured(target)
     host.plant_free_space(PlantFreeSpace(1, 50, BLOCK, 0, 0), target, [], ALONE, lambda: None)
-    before = target.free(target.mounts[0])
+    [mount] = target.mounts
+    before = target.free(mount)
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         phases = phases_of(target, hosts)
         taken, metrics = measured(phases, request_size=3 << 29, until_full=True, limit_s=1)
         (call,) = json.loads(taken["fill"]["stdout"])["calls"]
-        assert call["freed_by"] == "shutdown", call
+        assert call["freed_by"] == "shutdown" and call["functions"] and call["cpu_s"] > 0, call
         assert signs.judge([taken["fill"]]).warnings == [], "what follows a shutdown on request is no trouble"
-        assert call["functions"] and call["cpu_s"] > 0
         assert metrics["fill_unended"] == 1 and metrics["fill_ms"] >= 1000 and metrics["given_bytes"] == 0
-        assert target.free(target.mounts[0]).counted == before.counted, "what the call took by then is lost"
+        assert target.free(mount).counted == before.counted, "what the call took by then is lost"
 
         taken, metrics = measured(phases, request_size=64 * MIB, until_full=True, limit_s=60)
-        calls = json.loads(taken["fill"]["stdout"])["calls"]
+        last = json.loads(taken["fill"]["stdout"])["calls"][-1]
         assert metrics["fill_unended"] == 0 and metrics["calls"] >= before.bytes // (64 * MIB)
-        assert calls[-1]["bytes"] == BLOCK and calls[-1]["error"] == "ENOSPC", "down to the last block"
+        assert last["bytes"] == BLOCK and last["error"] == "ENOSPC", "down to the last block"
         assert metrics["given_bytes"] <= before.bytes < 1.02 * metrics["given_bytes"], "maps of extents"
-        assert target.free(target.mounts[0]).counted == before.counted
+        assert target.free(mount).counted == before.counted

@@ -106,16 +106,9 @@ def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) ->
             budget.of_host()
     finally:
         os.seteuid(0)
-    for spoil in (
-        lambda: roots_file.chmod(0o666),
-        lambda: os.chown(roots_file, 12345, 0),
-        lambda: roots_file.parent.chmod(0o777),
-    ):
-        roots_file.unlink()
-        roots_file.write_text("{}")
-        spoil()
-        with pytest.raises(Refusal, match="others"):
-            budget.of_host()
+    roots_file.chmod(0o666)  # each way to spoil it is in test_places
+    with pytest.raises(Refusal, match="others"):
+        budget.of_host()
 
 
 def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
@@ -123,24 +116,18 @@ def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
     argv += ["--size=4M", "--numjobs=2"]
     most = site(bandwidth_mib_s=8, operations_s=1000)
     kept = limits.kept_to(most, phase(*argv), clients=2)
-    jobs = json.loads(run(kept["argv"]).stdout)["jobs"]
-    slowest_s = max(job["write"]["runtime"] for job in jobs) / 1000
+    stdout = run(kept["argv"]).stdout
+    slowest_s = max(job["write"]["runtime"] for job in json.loads(stdout)["jobs"]) / 1000
     assert slowest_s > 0.8 * 4 / 2, "4 MiB at 2 MiB/s: a quarter of all, for 2 jobs on 2 clients"
     fewer = limits.kept_to(site(bandwidth_mib_s=8, operations_s=4), phase(*argv), clients=2)
     assert fewer["argv"][1] == "--rate_iops=1", "4 requests of 256 KiB are less than 8 MiB"
     assert limits.kept_to(site(), phase(*argv), 2) == phase(*argv)
-    slow = site(bandwidth_mib_s=4)
-    few = limits.kept_to(slow, phase(*argv[:-3], "--bs=4M", "--size=8M"), clients=1)
-    began = time.monotonic()
-    stdout = run(few["argv"]).stdout
-    took_s = time.monotonic() - began
-    rest_s = limits.rest_s(slow, stdout, took_s, clients=1)
-    assert rest_s > 0.1 and took_s + rest_s == pytest.approx(2, abs=0.01), "8 MiB at 4 MiB/s, the last one after 1 s"
-    assert limits.rest_s(site(operations_s=1), stdout, took_s, clients=2) == pytest.approx(4 - took_s, abs=0.01)
+    assert limits.rest_s(site(bandwidth_mib_s=4), stdout, 0.5, clients=1) == pytest.approx(8 / 4 - 0.5, abs=0.01)
+    assert limits.rest_s(site(operations_s=1), stdout, 0.5, clients=2) == pytest.approx(2 * 32 - 0.5, abs=0.01)
     assert limits.rest_s(site(), stdout, 0, 1) == limits.rest_s(most, "no JSON", 0, 1) == 0
     by_host = limits.kept_to(most, phase("fio", "-", jobs={"a": "[w]\nnumjobs=2\nbs=262144\n"}), clients=2)
     assert by_host["jobs"] == {"a": "[w]\nnumjobs=2\nbs=262144\nrate=2048k\n"}
-    for tool in ("ior", "mdtest", "python3"):
+    for tool in ("ior", "python3"):
         assert f"and {tool} of phase write cannot be kept to it" in str(limits.why_not_kept(most, phase(tool)))
         assert limits.why_not_kept(site(clients=2), phase(tool)) is None
 
