@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from local_targets import Spec, claim_file, claimed, untouched, written
+from small_filesystems import small
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
@@ -96,40 +95,22 @@ def test_check_changes_nothing(new_target: Spec) -> None:
         assert claim.remove(new_target, {}, True)["changed"]
 
 
-@contextlib.contextmanager
-def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 GiB on a loop device, for images to lie on."""
-    backing, point = tmp_path / "backing.img", tmp_path / "backing"
-    backing.touch()
-    os.truncate(backing, 3 * GIB)
-    run([f"mkfs.{filesystem}", "-q", str(backing)])
-    point.mkdir()
-    device = run(["losetup", "--find", "--show", str(backing)]).stdout.strip()
-    try:
-        filesystems.mount(filesystem, device, point)
-        yield point
-    finally:
-        mounting.unmount(point)
-        run(["losetup", "--detach", device])
-
-
 def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
-    with backing_of("ext4", tmp_path) as small:
-        new_target |= {"image_dir": str(small / "images"), "size_gib": 16}
+    with small("ext4", tmp_path / "backing", size=3 * GIB) as backing:
+        new_target |= {"image_dir": str(backing.point / "images"), "size_gib": 16}
         assert "1 x 1 GiB" in claim.create(new_target, {}, True)["msg"]
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
             claim.create({**new_target, "minimum_gib": 2}, {}, False)
-        assert not (small / "images").exists()
+        assert not (backing.point / "images").exists()
 
 
 @pytest.mark.long
 def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, tmp_path: Path) -> None:
-    with backing_of("btrfs", tmp_path) as store:
-        new_target["image_dir"] = str(store / "images")
-        Path(new_target["image_dir"]).mkdir()
-        made = claim.create(new_target, {}, False)
-        (image,) = made["images"]
-        assert image["nocow"] and "chattr +C" in made["msg"]
+    with small("btrfs", tmp_path / "backing", size=3 * GIB) as backing:
+        new_target["image_dir"] = str(backing.point / "images")
+        os.mkdir(new_target["image_dir"])
+        image = claim.create(new_target, {}, False)["images"][0]
+        assert image["nocow"]
         assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
         claim.remove(new_target, {}, False)
         assert os.listdir(new_target["image_dir"]) == [], "it was there before, and stays"

@@ -28,18 +28,6 @@ root = pytest.mark.root
 
 
 @root
-def test_a_changed_declaration_is_refused(local_target: Spec) -> None:
-    claimed(local_target)
-    with untouched(local_target):
-        with pytest.raises(Refusal, match="claimed with filesystem ext4, and xfs is declared now"):
-            open_target({**local_target, "filesystem": "xfs"})
-        with pytest.raises(Refusal, match="claimed with stores 1, and 2 is declared now"):
-            open_target({**local_target, "stores": 2})
-        with pytest.raises(Refusal, match="was created as"):
-            claim.create({**local_target, "size_gib": 2}, {}, False)
-
-
-@root
 def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
     target = claimed(local_target)
     take_down(target)

@@ -5,17 +5,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pandas as pd
 import pytest
-from guests import KERNELS, ask, observations, target
+from guests import KERNELS, ask, new_file, newest, observations, target
+from test_images import asked_of, shown
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.layouts import filesystems
 from fsage.model import declaration
-from fsage.model.structure import Step
-from fsage.report.parts import Data
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.f2fs import report
 from fsage.studies.f2fs import workloads as file_requests
@@ -86,12 +84,15 @@ def test_more_requests_for_the_same_data_and_one_after_defragmentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, claimed = target(tmp_path, monkeypatch, filesystem="f2fs", size_gib=0.75)
-    steps: list[Step] = [ContendedFiles(1, 1, 4096)]
+    pieces, whole = ContendedFiles(1, 1, 4096), Defragment(1, "file", 60)
     metrics: dict[str, dict[str, float]] = {}
-    for name, more in (("before", []), ("after", [Defragment(1, "file", 60)])):
-        about = {"study": "s", "state": name, "steps": [step.to_json() for step in (*steps, *more)]}
-        about["claim"] = claimed["id"]
-        cells = [cell(claimed, pattern, scheduler) for pattern, scheduler in (("P5", "none"), ("P6", "bfq"))]
+    for name, steps in (("before", [pieces]), ("after", [pieces, whole])):
+        about = asked_of(claimed, name, *steps)
+        cells = []
+        for pattern, scheduler in (("P5", "none"), ("P6", "bfq")):
+            params = file_requests.Params(pattern=pattern, scheduler=scheduler, iteration=1)
+            phases = file_requests.commands(params, claimed)
+            cells.append(new_file(pattern, newest().name) | {"params": params.model_dump(), "phases": phases})
         assert ask(spec, "measure", **about, cells=cells)["undone"] is None
         [store] = ask(spec, "evidence", **about)["evidence"]["layout"]["stores"]
         assert store["filesystem"] == "f2fs" and store["free_extents"]["largest_bytes"] > 64 * MIB
@@ -99,51 +100,49 @@ def test_more_requests_for_the_same_data_and_one_after_defragmentation(
     for path, seen in observations(tmp_path):
         outcome = file_requests.read(seen)
         assert outcome.status == "valid", outcome.why
-        metrics[f"{path.parent.name} {path.name[:2]}"] = outcome.metrics
-    assert {name: counts["group1_requests_a_read"] for name, counts in metrics.items()} == {
-        "before P5": 16,
-        "before P6": 16,
-        "after P5": 1,
-        "after P6": 1,
-    }
-    for counts in metrics.values():
-        assert counts["group1_requests"] == counts["group1_requests_by_map"]
+        found = metrics[f"{path.parent.name} {path.name[:2]}"] = outcome.metrics
+        assert found["group1_requests_a_read"] == (16 if path.parent.name == "before" else 1)
+        assert found["group1_requests"] == found["group1_requests_by_map"]
     shared = metrics["before P5"]
     assert shared["group2_requests_a_read"] == 1 and shared["group1_reads"] == 2 * shared["group2_reads"]
     assert metrics["after P6"]["group1_extents"] < 8 < 512 < metrics["before P6"]["group1_extents"]
 
 
-def cell(claimed: Any, pattern: str, scheduler: str) -> dict[str, object]:
-    params = file_requests.Params(pattern=pattern, scheduler=scheduler, iteration=1)
-    about = {"name": f"{pattern}-{scheduler}", "kind": "planned", "attempt": 1, "order": 1}
-    return {**about, "params": params.model_dump(), "phases": file_requests.commands(params, claimed)}
-
-
-def row(stage: str, pattern: str, requests: int, iteration: int = 1, **more: object) -> dict[str, object]:
+def row(stage: str, pattern: str, requests: int, iteration: int = 1, extents: int = 1024) -> dict[str, object]:
     """Of a file of 64 reads, group 2's whole."""
-    params = {"pattern": pattern, "scheduler": "none", "transfer_size": 1 << 16}
-    about = {"kind": "planned", "workload": "file_requests", "status": "valid", "why": None, "iteration": iteration}
-    about |= {f"param.{name}": value for name, value in params.items()}
-    about |= {"axis.piece_bytes": 4096, "axis.stage": stage}
+    about = {
+        "kind": "planned",
+        "workload": "file_requests",
+        "status": "valid",
+        "why": None,
+        "iteration": iteration,
+        "param.pattern": pattern,
+        "param.scheduler": "none",
+        "param.transfer_size": 1 << 16,
+        "axis.piece_bytes": 4096,
+        "axis.stage": stage,
+        "group1_extents": extents,
+        "group2_extents": 64,
+        "most_request_kib": 127.0,
+    }
     for name, count in (("1", requests), ("2", 64)):
-        of = {"reads": 64, "requests": count, "jumps": count, "jump_bytes": 4096 * count, "extents": count}
-        of |= {"requests_a_read": count / 64, "computed_bw_mib_s": 1.0}
+        of = {"reads": 64, "requests": count, "jumps": count, "jump_bytes": 4096 * count, "computed_bw_mib_s": 1.0}
         about |= {f"group{name}_{key}": value for key, value in of.items()}
-    return {**about, "most_request_kib": 127.0, **more}
+        about[f"group{name}_requests_a_read"] = count / 64
+    return about
 
 
 def test_the_first_sentence_says_how_many_requests() -> None:
     rows = [row("before", "P1", 0), row("before", "P4", 1024), row("before", "P6", 1024), row("after", "P4", 64)]
-    rows += [row("after", "P6", 64, group1_extents=1), row("after", "P6", 65, 2)]
-    frame = pd.DataFrame(rows)
-    said = report.answer(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame))
+    data = shown([*rows, row("after", "P6", 64, extents=1), row("after", "P6", 65, 2)])
+    said = report.answer(data)
     assert said and said.sentences == [
         "Reading the same data takes 16 requests instead of 1 for each 64K where the file is fragmented in pieces of "
         "4K; after defragmentation 1, because the file has 1 extent instead of 1,024.",
         "At equal weights and equal bytes the group that reads the pieces has 94% of all requests, and afterwards 50%.",
         "Measured again on the same image, 1 of 1 cells differ in a count.",
     ]
-    section = report.table(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame))
+    section = report.table(data)
     assert section and section.table[1][2:8] == ["64K", "2 (100)", "whole", "64", "1", "1"]
 
 

@@ -110,19 +110,6 @@ def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
         state.work(spec, request, step)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
-def test_other_file_systems(local_target, filesystem):
-    claimed(local_target | {"filesystem": filesystem})
-    local_target["filesystem"] = filesystem
-    first = bring(local_target, P70, F30)
-    assert state.diagnose(local_target, {"steps": [P70, F30]}, False)["todo"] == []
-    bring(local_target, populate(20))
-    again = bring(local_target, P70, F30)
-    assert (again["files"], again["bytes"]) == (first["files"], first["bytes"])
-    assert filesystem == "btrfs" or again["digest"] == first["digest"]
-
-
 def test_an_altered_target_is_not_believed(spec):
     bring(spec, P70, F30)
     mount = open_target(spec).mounts[0]
