@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from pathlib import Path
@@ -68,20 +67,6 @@ def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
     claim.claim(new_target, {}, False)  # the images are still there
     assert claim.remove(new_target, {}, False)["changed"]
     assert not Path(image["image"]).exists() and not claim.remove(new_target, {}, False)["changed"]
-
-
-@pytest.mark.long
-def test_several_stores(new_target: Spec) -> None:
-    new_target |= {"stores": 3, "scale": {"tasks": 3}, "amount_mib": 16}
-    target = claimed(new_target)
-    assert len(set(target.devices)) == len(set(target.mounts)) == 3 and target.claim["tasks"] == 3
-    assert [json.loads((m / ".fsage/claim.json").read_text())["store"] for m in target.mounts] == [0, 1, 2]
-    free = sum(os.statvfs(m).f_bfree * os.statvfs(m).f_frsize for m in target.mounts)
-    assert abs(free - target.capacity_bytes) < MIB
-    (target.mounts[2] / "filler").mkdir()
-    target.format()
-    target.remount()
-    assert not (target.mounts[2] / "filler").exists()
 
 
 def test_check_changes_nothing(new_target: Spec) -> None:

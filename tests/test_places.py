@@ -13,7 +13,6 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,60 +94,32 @@ def place(directory_target: Spec) -> Path:
 # --- directories -----------------------------------------------------------------------------------------------------
 
 
-def of_another(place: Path) -> None:
-    place.chmod(0o777)
-    os.chown(place, NOBODY, NOBODY)
-
-
-def for_the_group(place: Path) -> None:
-    place.chmod(0o775)
-
-
-def below_one_for_all(place: Path) -> None:
-    place.parent.chmod(0o777)
-
-
-def linked_by_another(place: Path) -> None:
-    place.rename(place.with_name("real"))
-    place.symlink_to("real")
-    os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
-
-
-def linked_where_all_may_write(place: Path) -> None:
-    place.rename(place.with_name("real"))
-    place.symlink_to("real")
-    place.parent.chmod(0o1777)
-
-
-def a_file(place: Path) -> None:
-    shutil.rmtree(place)
-    place.write_text("")
-
-
 @root
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (
-            of_another,
+            "chmod 777 home; chown nobody home",
             r"/home belongs to nobody \(uid 65534\) and can be written to by others \(mode 0777\)"
             r".*`chown root /.*/home` and `chmod go-w /.*/home`",
         ),
-        (for_the_group, r"/home can be written to by others \(mode 0775\)"),
-        (below_one_for_all, r"above can be written to by others"),
-        (linked_by_another, r"home is a symbolic link of nobody \(uid 65534\)"),
-        (linked_where_all_may_write, r"home is a symbolic link of root \(uid 0\), in a directory of mode 1777"),
-        (a_file, r"home is a file, where a directory is wanted"),
+        ("chmod 775 home", r"/home can be written to by others \(mode 0775\)"),
+        ("chmod 777 .", r"above can be written to by others"),
+        ("mv home real; ln -s real home; chown -h nobody home", r"home is a symbolic link of nobody \(uid 65534\)"),
+        (
+            "mv home real; ln -s real home; chmod 1777 .",
+            r"home is a symbolic link of root \(uid 0\), in a directory of mode 1777",
+        ),
+        ("rm -r home; touch home", r"home is a file, where a directory is wanted"),
     ],
-    ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_a_home_that_others_have_a_hand_in_is_refused(
-    directory_target: Spec, tmp_path: Path, spoil: Callable[[Path], None], message: str
+    directory_target: Spec, tmp_path: Path, spoil: str, message: str
 ) -> None:
     home = tmp_path / "above/home"
     (home / directory_target["name"]).mkdir(parents=True)
     home.chmod(0o755)
-    spoil(home)
+    subprocess.run(["sh", "-ec", spoil], cwd=home.parent, check=True)
     before = everything(tmp_path)
     with pytest.raises(Refusal, match=message):
         files.write_json(home / "target/claim.json", {})
@@ -327,44 +298,28 @@ def test_removing_is_bounded_and_says_what_it_left(tmp_path: Path) -> None:
         mounting.unmount(tmp_path / "other/disk")
 
 
-def fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def link(path: Path) -> None:
-    path.symlink_to("elsewhere")
-
-
-def of_nobody(path: Path) -> None:
-    path.write_text("")
-    os.chown(path, NOBODY, NOBODY)
-
-
-def hard_link(path: Path) -> None:
-    (path.parent / "other").write_text("x")
-    path.hardlink_to(path.parent / "other")
-
-
 PLANTED = {
-    fifo: "is a FIFO of root",
-    link: "is a symbolic link of root",
-    of_nobody: "belongs to nobody (uid 65534) (mode 0644), so that others could have written it",
-    hard_link: "has 2 names (hard links)",
+    "mkfifo lock": "is a FIFO of root",
+    "ln -s elsewhere lock": "is a symbolic link of root",
+    "touch lock; chown nobody lock": "belongs to nobody (uid 65534) (mode 0644), so that others could have written it",
+    "touch other; ln other lock": "has 2 names (hard links)",
 }
 
 
 @root
 @pytest.mark.parametrize("plant", PLANTED)
 def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(
-    directory_target: Spec, place: Path, plant: Callable[[Path], None]
+    directory_target: Spec, place: Path, plant: str
 ) -> None:
+    """Of a claim, which is only read, a second name is no harm."""
     home = Path(directory_target["home"]) / directory_target["name"]
-    locks = ["open.lock", "lease.lock", "lock"]
-    state.diagnose(directory_target, {}, False)  # all are there
-    for name in locks if plant is hard_link else [*locks, "claim.json"]:
+    state.diagnose(directory_target, {}, False)  # all locks are there
+    for name in ("open.lock", "lease.lock", "lock", "claim.json"):
+        if name == "claim.json" and "ln other" in plant:
+            continue
         path = home / name
         path.rename(home / "aside")
-        plant(path)
+        subprocess.run(["sh", "-ec", plant.replace("lock", name)], cwd=home, check=True)
         before = everything(home)
         with pytest.raises(Refusal, match=f"{path} {re.escape(PLANTED[plant])}.*nothing was touched"):
             state.diagnose(directory_target, {}, False)
