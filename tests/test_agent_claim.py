@@ -18,7 +18,7 @@ Spec = dict[str, Any]
 
 @pytest.mark.long
 @pytest.mark.root
-def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_amount_is_calibrated(local_target, monkeypatch):
     monkeypatch.setattr(claiming, "BACKING_MIB", 128)
     monkeypatch.setattr(claiming, "SAMPLE_S", 0.2)
     local_target |= {"amount_mib": None, "scale": {"tasks": 2}}
@@ -32,7 +32,7 @@ def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.Monkey
     assert f"--loops={ours['passes']}" in found["commands"][-1]
 
 
-def test_probe_says_what_can_be_done(local_target: Spec, directory_target: Spec) -> None:
+def test_probe_says_what_can_be_done(local_target, directory_target):
     answer = probe.probe(local_target, {}, False)
     found = answer["probe"]
     assert not answer["changed"] and found["able"] == (not found["missing"])
@@ -62,11 +62,11 @@ def test_probe_says_what_can_be_done(local_target: Spec, directory_target: Spec)
         ("mpirun", "HYDRA build details:\n    Version:      4.0.3\n", "4.0.3"),
     ],
 )
-def test_versions_are_read(tool: str, said: str, version: str | None) -> None:
+def test_versions_are_read(tool, said, version):
     assert tools.version_in(tool, said) == version
 
 
-def test_on_a_modelled_device_the_amount_follows_from_its_rate_and_a_short_pair_shows_that_it_charges() -> None:
+def test_on_a_modelled_device_the_amount_follows_from_its_rate_and_a_short_pair_shows_that_it_charges():
     spec = {"name": "disk", "amount_mib": None, "scale": {"tasks": 1}, "sparse": False}
     target = SimpleNamespace(name="disk", spec=spec, capacity_bytes=8 << 30, claim={"device_model": {}})
     moved = []

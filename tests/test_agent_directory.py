@@ -30,7 +30,7 @@ from fsage.workloads import sequential
 Spec = dict[str, Any]
 
 
-def test_life_of_a_directory(directory_target: Spec) -> None:
+def test_life_of_a_directory(directory_target):
     place = Path(directory_target["directory"])
     with pytest.raises(Refusal, match="does not exist; create the target first"):
         claim.claim(directory_target, {}, False)
@@ -60,7 +60,7 @@ def test_life_of_a_directory(directory_target: Spec) -> None:
 
 
 @pytest.mark.parametrize("there", ["", "project/ada/target"])
-def test_release_leaves_each_directory_that_was_there(there: str, directory_target: Spec) -> None:
+def test_release_leaves_each_directory_that_was_there(there, directory_target):
     top = Path(directory_target["directory"]).parent / "projects"
     spec = {**directory_target, "directory": str(top / "project/ada/target")}
     (top / there).mkdir(parents=True)
@@ -70,7 +70,7 @@ def test_release_leaves_each_directory_that_was_there(there: str, directory_targ
     assert sorted(top.rglob("*")) == before
 
 
-def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_ours_is_refused(directory_target, tmp_path):
     place = Path(directory_target["directory"])
     place.mkdir()
     (place / "precious").write_text("x")
@@ -85,7 +85,7 @@ def test_a_directory_that_is_not_ours_is_refused(directory_target: Spec, tmp_pat
         claim.create({**directory_target, "directory": str(tmp_path / "link")}, {}, False)
 
 
-def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target: Spec) -> None:
+def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target):
     """It is known by its inode and its mark, because kernels number devices anew."""
     place = Path(directory_target["directory"])
     target = claimed(directory_target)
@@ -108,9 +108,7 @@ def test_a_directory_put_in_place_of_the_claimed_one_is_refused(directory_target
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["remove", "claim", "killed"])
-def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_claims_id(
-    directory_target: Spec, how: str
-) -> None:
+def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_claims_id(directory_target, how):
     """The home of users is kept, with the directory in it, and what the host noted is not."""
     place, home = Path(directory_target["directory"]), Path(directory_target["home"])
     old = claimed(directory_target).claim["id"]
@@ -142,7 +140,7 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
     assert not claim.claim(directory_target, request, False)["changed"], "the same command again changes nothing"
 
 
-def test_what_a_machine_holds_is_found_without_the_clone_that_claimed_it(directory_target: Spec) -> None:
+def test_what_a_machine_holds_is_found_without_the_clone_that_claimed_it(directory_target):
     home = Path(directory_target["home"])
     assert checks.held([home, home / "none"], []) == []
     claimed(directory_target)
@@ -175,9 +173,7 @@ VERSION = 'case "$*" in *--version*) echo fio-3.33; exit;; esac; '
         (f"{VERSION} kill -SEGV $$", r"/fio was ended by signal 11: `fio "),
     ],
 )
-def test_a_fio_that_hangs_or_crashes_at_the_claim_is_named(
-    directory_target: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fio: str, said: str
-) -> None:
+def test_a_fio_that_hangs_or_crashes_at_the_claim_is_named(directory_target, tmp_path, monkeypatch, fio, said):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/fio").write_text(f"#!/bin/sh\n{fio}\n")
     (tmp_path / "bin/fio").chmod(0o755)
@@ -193,7 +189,7 @@ def test_a_fio_that_hangs_or_crashes_at_the_claim_is_named(
 
 
 @pytest.mark.root
-def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
+def test_without_root(directory_target, tmp_path):
     """A user without rights gets the directory, and is told why not the rest."""
     home = Path(directory_target["home"]).parent
     home.chmod(0o755)
@@ -215,7 +211,7 @@ def test_without_root(directory_target: Spec, tmp_path: Path) -> None:
     assert not (home / ".local/state/fsage").exists(), "the release takes all"
 
 
-def test_any_amount_that_fits_can_be_declared(directory_target: Spec) -> None:
+def test_any_amount_that_fits_can_be_declared(directory_target):
     """Then studies are for the transfer sizes that divide it; others are refused with what would do."""
     directory_target |= {"amount_mib": 96, "budget_gib": 1.5}
     ours = claimed(directory_target).claim
@@ -226,7 +222,7 @@ def test_any_amount_that_fits_can_be_declared(directory_target: Spec) -> None:
         sequential.commands(sequential.Params.model_validate({**fits, "transfer_size": 64 * MIB}), ours)
 
 
-def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec) -> None:
+def test_the_amounts_of_all_clients_are_within_the_budget(directory_target):
     spec = complete({**directory_target, "amount_mib": None, "budget_gib": 2})
     assert claiming.room(spec, GIB, 1) == 128 and claiming.room(spec, GIB, 2) == 64
     with pytest.raises(Refusal, match="does not hold 64 MiB for each of 3 tasks"):
@@ -235,9 +231,7 @@ def test_the_amounts_of_all_clients_are_within_the_budget(directory_target: Spec
         claiming.room({**spec, "amount_mib": 600}, GIB, 2)
 
 
-def test_hosts_that_share_a_directory_probe_it_at_the_same_time(
-    directory_target: Spec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosts_that_share_a_directory_probe_it_at_the_same_time(directory_target, monkeypatch):
     """Each with a process of the same number, as the first processes of containers have."""
     place = space.existing(directory_target["directory"])
     opened, found = os.open, list[str | None]()
@@ -253,7 +247,7 @@ def test_hosts_that_share_a_directory_probe_it_at_the_same_time(
     assert not list(place.glob(".fsage-direct-*"))
 
 
-def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_target: Spec) -> None:
+def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_target):
     """As when its run was killed: no thread goes on with its share."""
     claimed(directory_target)
     step = Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1)
@@ -264,7 +258,6 @@ def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_targe
     argv = [sys.executable, "-m", "fsage.host", "apply_step"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdin and process.stdout
         process.stdin.write(json.dumps(given))
         process.stdin.close()
         while not list(Path(directory_target["directory"]).glob("filler/*/*")) and process.poll() is None:

@@ -53,7 +53,7 @@ def v1(options: str) -> Mount:
         ("memory,blkio,name=both", "memory,name=both"),
     ],
 )
-def test_a_hierarchy_keeps_its_other_controllers(options: str, after: str) -> None:
+def test_a_hierarchy_keeps_its_other_controllers(options, after):
     move = iocost.plan_move(HYBRID, [v1(options)], ["hugetlb"], [], lambda point: 0)
     assert move["before"] == options and move["after"] == after
     assert move["flags"] == 2 + (1 << 21) and move["mount"] == "/sys/fs/cgroup/blkio"
@@ -68,12 +68,12 @@ def test_a_hierarchy_keeps_its_other_controllers(options: str, after: str) -> No
         (HYBRID.replace("net_cls\t0", "net_cls\t9"), [v1("blkio")], "no free controller can take its place"),
     ],
 )
-def test_what_foreign_groups_use_is_not_moved(cgroups: str, mounted: list[Mount], message: str) -> None:
+def test_what_foreign_groups_use_is_not_moved(cgroups, mounted, message):
     with pytest.raises(Refusal, match=message):
         iocost.plan_move(cgroups, mounted, ["hugetlb"], [], lambda point: 0)
 
 
-def test_groups_that_are_there_count_not_those_that_linger_after_they_were_removed() -> None:
+def test_groups_that_are_there_count_not_those_that_linger_after_they_were_removed():
     """Their controller is moved only where that is allowed by name."""
     lingering = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
     assert iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 0)["after"] == "net_cls"
@@ -83,7 +83,7 @@ def test_groups_that_are_there_count_not_those_that_linger_after_they_were_remov
 
 
 @pytest.mark.root
-def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_path: Path, monkeypatch) -> None:
+def test_a_hierarchy_is_remounted_once_the_kernel_has_let_go_of_its_groups(tmp_path, monkeypatch):
     """A hierarchy of cgroup v1 of this test's own, without a controller; while it has a group, it is busy."""
     point, options = str(tmp_path), f"none,name={PREFIX}waits"
     mounting.mount_call("cgroup", point, "cgroup", 0, options)
@@ -137,7 +137,7 @@ def dying() -> int:
 
 
 @pytest.mark.root
-def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
+def test_put_read_back_and_undone(new_target, device):
     home, name = place_of(new_target)
     alone, before, dying_before = not cgroups.names(), controllers(), dying()
     placed = iocost.put(home, name, [device], MODEL)
@@ -178,7 +178,7 @@ def test_put_read_back_and_undone(new_target: Spec, device: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.root
-def test_the_controller_stays_while_another_target_has_its_group(new_target: Spec, device: str) -> None:
+def test_the_controller_stays_while_another_target_has_its_group(new_target, device):
     home, name = place_of(new_target)
     alone, before = not cgroups.names(), controllers()
     other = home.with_name(f"{name}-other")
@@ -192,7 +192,7 @@ def test_the_controller_stays_while_another_target_has_its_group(new_target: Spe
 
 
 @pytest.mark.root
-def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target: Spec, device: str) -> None:
+def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target, device):
     """Killed between the note and the deed."""
     home, name = place_of(new_target)
     journal = settings.journal_of(home)
@@ -202,7 +202,7 @@ def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target: Spe
     assert len(undo(home)) == 3 and not journal.exists()
 
 
-def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
+def test_a_reboot_voids_a_journal(tmp_path):
     path = tmp_path / "journal.json"
     entry = {"kind": "group", "path": "/nonexistent"}
     files.write_json(path, {"boot_id": "another", "entries": [entry]})
@@ -216,7 +216,7 @@ def test_a_reboot_voids_a_journal(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_group_with_processes_is_named(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_with_processes_is_named(new_target, device, monkeypatch):
     monkeypatch.setattr(cgroups, "PATIENCE_S", 0.3)
     home, name = place_of(new_target)
     iocost.put(home, name, [device], MODEL)
@@ -236,7 +236,7 @@ def test_a_group_with_processes_is_named(new_target: Spec, device: str, monkeypa
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_claim_with_a_model(new_target: Spec, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_with_a_model(new_target, device, monkeypatch):
     monkeypatch.setattr(claiming, "BACKING_MIB", 128)
     new_target["device_model"] = {"kind": "iocost", "bytes_per_s": 100 * MIB}
     ours = claim.claim(new_target, {}, False)["claim"]

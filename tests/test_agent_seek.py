@@ -69,7 +69,7 @@ def seconds(path: Path, offsets: list[int], length: int) -> float:
 
 
 @pytest.mark.long
-def test_scattered_reads_pay_for_their_seeks_and_sequential_ones_for_their_bytes(spec: Spec) -> None:
+def test_scattered_reads_pay_for_their_seeks_and_sequential_ones_for_their_bytes(spec):
     target = open_target(spec)
     file, total = target.mounts[0] / "file", 32 * MIB
     file.write_bytes(bytes(total))
@@ -85,7 +85,7 @@ def test_scattered_reads_pay_for_their_seeks_and_sequential_ones_for_their_bytes
     file.unlink()
 
 
-def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None:
+def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec):
     target = open_target(spec)
     ours, (device,) = target.claim["device_model"], target.devices
     assert ours["label"].startswith("modelled device (a disk that charges for seeks, ") and ours["kind"] == "seek"
@@ -103,7 +103,7 @@ def test_it_is_claimed_labelled_and_read_back_from_what_runs(spec: Spec) -> None
     assert server(open_target(spec)) == pid
 
 
-def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(spec: Spec) -> None:
+def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(spec):
     target = open_target(spec)
     kept = target.mounts[0] / "kept"
     kept.write_bytes(b"x" * MIB)
@@ -119,7 +119,7 @@ def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(sp
 
 
 @pytest.mark.long
-def test_a_disk_outlives_an_agent_that_runs_from_memory(spec: Spec) -> None:
+def test_a_disk_outlives_an_agent_that_runs_from_memory(spec):
     """As on a host to which the agent comes over the connection."""
     target = open_target(spec)
     image = target.claim["stores"][0]["image"]
@@ -133,7 +133,7 @@ def test_a_disk_outlives_an_agent_that_runs_from_memory(spec: Spec) -> None:
     assert seek.server_of(image) and open_target(spec).notes == []
 
 
-def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
+def test_after_a_reboot_it_is_put_back(spec):
     target = open_target(spec)
     point = seek.point_of(target.claim["stores"][0])
     for device in target.devices:
@@ -146,7 +146,7 @@ def test_after_a_reboot_it_is_put_back(spec: Spec) -> None:
     assert len(open_target(spec).notes) == 1
 
 
-def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_path: Path) -> None:
+def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec, tmp_path):
     target = open_target(spec)
     store = target.claim["stores"][0]
     point, image = seek.point_of(store), store["image"]
@@ -172,7 +172,7 @@ def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec: Spec, tmp_p
     open_target(spec)
 
 
-def test_a_disk_that_no_claim_knows_is_ended_by_the_journal(spec: Spec) -> None:
+def test_a_disk_that_no_claim_knows_is_ended_by_the_journal(spec):
     """The command that started it was killed before it could say so."""
     target = open_target(spec)
     pid, store = server(target), target.claim["stores"][0]
@@ -183,7 +183,7 @@ def test_a_disk_that_no_claim_knows_is_ended_by_the_journal(spec: Spec) -> None:
     assert not loops.devices_of(images_of(spec)[0]) and not claim.release(spec, {}, False)["changed"]
 
 
-def test_without_fuse_it_says_so_and_claims_nothing(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fuse_it_says_so_and_claims_nothing(spec, monkeypatch):
     monkeypatch.setattr(kernel, "FUSE", "/dev/no-such-fuse")
     monkeypatch.setattr(capabilities, "_tried", capabilities._tried.__wrapped__)  # not what was tried before
     home = Path(spec["home"]) / spec["name"]

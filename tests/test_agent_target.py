@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, untouched, written
+from local_targets import claim_file, claimed, untouched, written
 from small_filesystems import small
 from tiers import first_of
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
-def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
+def test_life_of_a_target(new_target, filesystem):
     new_target["filesystem"] = filesystem
     made = claim.create(new_target, {}, False)
     assert made["changed"] and not claim.create(new_target, {}, False)["changed"]
@@ -69,7 +69,7 @@ def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
     assert not Path(image["image"]).exists() and not claim.remove(new_target, {}, False)["changed"]
 
 
-def test_check_changes_nothing(new_target: Spec) -> None:
+def test_check_changes_nothing(new_target):
     assert claim.create(new_target, {}, True)["changed"]
     assert not Path(new_target["image_dir"]).exists() and not Path(new_target["home"]).exists()
     written(new_target)
@@ -80,7 +80,7 @@ def test_check_changes_nothing(new_target: Spec) -> None:
         assert claim.remove(new_target, {}, True)["changed"]
 
 
-def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
+def test_size_follows_the_free_space(new_target, tmp_path):
     with small("ext4", tmp_path / "backing", size=3 * GIB) as backing:
         new_target |= {"image_dir": str(backing.point / "images"), "size_gib": 16}
         assert "1 x 1 GiB" in claim.create(new_target, {}, True)["msg"]
@@ -90,7 +90,7 @@ def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, tmp_path: Path) -> None:
+def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target, tmp_path):
     with small("btrfs", tmp_path / "backing", size=3 * GIB) as backing:
         new_target["image_dir"] = str(backing.point / "images")
         os.mkdir(new_target["image_dir"])
@@ -102,7 +102,7 @@ def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, t
 
 
 @pytest.mark.long
-def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:
+def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target):
     target = claimed(local_target)
     [device], [point] = target.devices, target.mounts
     mounting.unmount(point)

@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, images_of, take_down, written
+from local_targets import claim_file, claimed, images_of, take_down, written
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"
 
 
-def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
+def test_after_a_reboot_everything_is_put_back(local_target):
     target = claimed(local_target)
     take_down(target)
     again = open_target(local_target)
@@ -43,7 +43,7 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
 
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
 @pytest.mark.parametrize("killed", ["before mkfs", "in mkfs", "after mkfs"])
-def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: str) -> None:
+def test_a_format_that_was_killed(local_target, filesystem, killed):
     local_target["filesystem"] = filesystem
     target = claimed(local_target)
     (target.mounts[0] / "filler").mkdir()
@@ -63,7 +63,7 @@ def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: s
 
 
 @pytest.mark.parametrize("sparse", first_of(False, True))
-def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse: bool) -> None:
+def test_a_claim_killed_anywhere_is_finished_or_removed(new_target, sparse):
     spec = {**new_target, "sparse": True} if sparse else written(new_target)
     claim.create(spec, {}, False)
     argv = [sys.executable, "-m", "fsage.host", "claim"]
@@ -89,7 +89,7 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse
     open_target(spec)
 
 
-def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
+def test_a_creation_that_was_killed_is_made_anew(new_target):
     claim.create(new_target, {}, False)
     journal = claim_file(new_target).parent / "images.json"
     known = files.read_json(journal)
@@ -109,9 +109,7 @@ def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
 
 
 @pytest.mark.parametrize("linux", ["present", "before 5.8"])
-def test_a_kill_just_after_a_device_was_attached_leaves_it_of_use(
-    new_target: Spec, monkeypatch: pytest.MonkeyPatch, linux: str
-) -> None:
+def test_a_kill_just_after_a_device_was_attached_leaves_it_of_use(new_target, monkeypatch, linux):
     ioctl = fcntl.ioctl
     last = loops.LOOP_CONFIGURE if linux == "present" else loops.LOOP_SET_DIRECT_IO
 

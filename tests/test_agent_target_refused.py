@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, images_of, take_down, untouched
+from local_targets import claim_file, claimed, images_of, take_down, untouched
 from test_measure import holder
 
 from fsage.base import Failure, Refusal
@@ -28,7 +28,7 @@ root = pytest.mark.root
 
 
 @root
-def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
+def test_another_image_of_the_same_name_is_refused(local_target):
     target = claimed(local_target)
     take_down(target)
     path = Path(target.claim["stores"][0]["image"])
@@ -49,7 +49,7 @@ def test_another_image_of_the_same_name_is_refused(local_target: Spec) -> None:
 
 
 @root
-def test_another_uuid_is_refused_and_named(local_target: Spec) -> None:
+def test_another_uuid_is_refused_and_named(local_target):
     target = claimed(local_target)
     ours, theirs = target.claim["stores"][0]["uuids"][0], str(uuid.uuid4())
     mounting.unmount(target.mounts[0])
@@ -63,7 +63,7 @@ def test_another_uuid_is_refused_and_named(local_target: Spec) -> None:
 
 
 @root
-def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) -> None:
+def test_an_occupied_mount_point_is_refused(local_target, tmp_path):
     target = claimed(local_target)
     point = target.mounts[0]
     mounting.unmount(point)
@@ -84,7 +84,7 @@ def test_an_occupied_mount_point_is_refused(local_target: Spec, tmp_path: Path) 
 @pytest.mark.long
 @root
 @pytest.mark.unshare
-def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mount_pinned_by_another_namespace_is_noticed(local_target, monkeypatch):
     """umount succeeds, mkfs says "in use", and the next mount would bring the old file system back."""
     monkeypatch.setattr(mounting, "PATIENCE_S", 0.3)
     target = claimed(local_target)
@@ -109,7 +109,7 @@ def test_a_mount_pinned_by_another_namespace_is_noticed(local_target: Spec, monk
 
 
 @root
-def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
+def test_devices_in_use_are_never_touched(local_target):
     target = claimed(local_target)
     [device] = target.devices
 
@@ -148,14 +148,14 @@ def test_devices_in_use_are_never_touched(local_target: Spec) -> None:
         ({"device_model": {"kind": "seek", "random_iops": 1}}, "has no key 'random_iops'"),
     ],
 )
-def test_a_wrong_declaration_is_refused(change: Spec, message: str, tmp_path: Path) -> None:
+def test_a_wrong_declaration_is_refused(change, message, tmp_path):
     with pytest.raises(Refusal, match=message):
         claim.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
     assert not (tmp_path / "home").exists()
 
 
 @root
-def test_a_target_that_a_run_holds_is_not_released(local_target: Spec) -> None:
+def test_a_target_that_a_run_holds_is_not_released(local_target):
     target = claimed(local_target)
     run = holder(run="another")
     lease.take(target.home, run)

@@ -61,9 +61,7 @@ def measured(phases: Phases, **more: object) -> tuple[dict[str, dict], dict[str,
     st.sampled_from([0, 128]),
     st.integers(1, 60),
 )
-def test_planted_free_space_is_as_much_as_requested_and_holes_stay_apart(
-    gaps: list[int], fullness: int, hole: int, run: int, place: int
-) -> None:
+def test_planted_free_space_is_as_much_as_requested_and_holes_stay_apart(gaps, fullness, hole, run, place):
     ends = [BLOCK * end for end in itertools.accumulate(gaps)]
     usable = list(zip(ends[::2], ends[1::2], strict=False))
     hole_bytes, run_bytes = hole * BLOCK, run * BLOCK
@@ -81,7 +79,7 @@ def test_planted_free_space_is_as_much_as_requested_and_holes_stay_apart(
     assert sum(b - a for a, b in wanted) <= max(free, run_bytes) + BLOCK
 
 
-def test_holes_of_a_large_target_are_nearly_as_much_as_requested() -> None:
+def test_holes_of_a_large_target_are_nearly_as_much_as_requested():
     usable = [(group * 32768 * BLOCK + 260 * BLOCK, (group + 1) * 32768 * BLOCK) for group in range(20)]
     for fullness, hole in itertools.product((50, 85, 99), (1, 16, 256)):
         wanted = PlantFreeSpace(1, fullness, hole * BLOCK, 0, 0).wanted(usable)
@@ -91,7 +89,7 @@ def test_holes_of_a_large_target_are_nearly_as_much_as_requested() -> None:
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Phases) -> None:
+def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases):
     _, cold = measured(phases, request_size=8 * MIB, cache="cold")
     of_warm, warm = measured(phases, request_size=8 * MIB, cache="warm")
     assert cold["device_reads"] > 0 or phases.target.filesystem == "btrfs"
@@ -111,7 +109,7 @@ def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Ph
 
 
 @pytest.mark.root
-def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
+def test_a_file_in_extents_is_made_and_unlinked(phases):
     before = phases.target.free(phases.target.mounts[0])
     _, metrics = measured(phases, extents=1500)
     assert 0 < metrics["unlink_ms"] < metrics["freed_ms"]
@@ -121,7 +119,7 @@ def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
 
 
 @pytest.mark.root
-def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target: dict) -> None:
+def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target):
     """A mount option is of its own phases alone."""
     target = claimed(local_target)
     remove_measured(target)
@@ -138,7 +136,7 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
 
 
 @pytest.mark.root
-def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(spec: dict) -> None:
+def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(spec):
     for reset, loaded in (("remount", 8), ("cold", 0)):
         target = open_target({**spec, "allocator_reset": reset})
         target.remount()
@@ -147,7 +145,7 @@ def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(s
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(phases: Phases) -> None:
+def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(phases):
     mount = phases.target.mounts[0]
 
     def spins() -> Iterator[dict]:
@@ -168,7 +166,7 @@ def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(ph
 @pytest.mark.root
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 @pytest.mark.timeout(600)
-def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target: dict, filesystem: str) -> None:
+def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target, filesystem):
     """Free space is half a million holes of a block: one call for most of it takes seconds, and no signal."""
     target = claimed({**new_target, "size_gib": 4, "sparse": True, "amount_mib": 64, "filesystem": filesystem})
     remove_measured(target)

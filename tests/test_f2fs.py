@@ -29,7 +29,7 @@ needs_f2fs = pytest.mark.skipif(
 )
 
 
-def test_only_a_target_in_guests_can_have_it() -> None:
+def test_only_a_target_in_guests_can_have_it():
     assert declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})["filesystem"] == "f2fs"
     with pytest.raises(Refusal, match=r"'f2fs': allowed are btrfs, ext4, xfs; a target of kind uml can have it"):
         declaration.complete({"name": "a", "filesystem": "f2fs"})
@@ -38,7 +38,7 @@ def test_only_a_target_in_guests_can_have_it() -> None:
     assert {step.to_json()["method"] for step in images.recipe("80.00", 1, "f2fs", 1 << 30, "33M").steps} == {"write"}
 
 
-def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch):
     spec = declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})
     monkeypatch.setenv("PATH", "/nowhere")
     kept.mkfs.cache_clear()
@@ -55,7 +55,7 @@ def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pyte
     assert uml.Uml.lacking(spec).missing == ["kernel 5.4: f2fs: the kernel does not know it"]
 
 
-def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
+def test_modules_are_loaded_after_those_that_they_need(tmp_path):
     (tmp_path / "modules.dep").write_text(
         "kernel/fs/f2fs/f2fs.ko.xz: kernel/lib/lz4.ko.xz kernel/lib/zlib.ko.xz\n"
         "kernel/crypto/crc32_generic.ko.xz:\nkernel/fs/ext4/ext4.ko.xz:\n"
@@ -65,7 +65,7 @@ def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
     assert programs.module_files(tmp_path, "bfq") == [] == programs.module_files(tmp_path / "none", "f2fs")
 
 
-def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
+def test_what_is_reserved_lies_nowhere_so_it_is_refused():
     limits = SimpleNamespace(slack_bytes=0)
     of_f2fs = SimpleNamespace(filesystem="f2fs", mounts=[], capacity_bytes=MIB, limits=lambda: limits)
     quota = Quota(cast(Target, of_f2fs))
@@ -73,16 +73,14 @@ def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
         quota.fallocate(Path("/a"), MIB)
 
 
-def test_free_blocks_are_read_from_bitmaps_of_segments() -> None:
+def test_free_blocks_are_read_from_bitmaps_of_segments():
     lines = ["0  3|2  | 80 01", "1  0|16 | ff ff", "2  0|0  | 00 00 | 0"]  # with a time since Linux 7.2
     assert list(filesystems.free_of_segments(lines, 16, 100)) == [(101, 14), (132, 16)]
 
 
 @pytest.mark.long
 @needs_f2fs
-def test_more_requests_for_the_same_data_and_one_after_defragmentation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_requests_for_the_same_data_and_one_after_defragmentation(tmp_path, monkeypatch):
     spec, claimed = target(tmp_path, monkeypatch, filesystem="f2fs", size_gib=0.75)
     pieces, whole = ContendedFiles(1, 1, 4096), Defragment(1, "file", 60)
     metrics: dict[str, dict[str, float]] = {}
@@ -132,7 +130,7 @@ def row(stage: str, pattern: str, requests: int, iteration: int = 1, extents: in
     return about
 
 
-def test_the_first_sentence_says_how_many_requests() -> None:
+def test_the_first_sentence_says_how_many_requests():
     rows = [row("before", "P1", 0), row("before", "P4", 1024), row("before", "P6", 1024), row("after", "P4", 64)]
     data = shown([*rows, row("after", "P6", 64, extents=1), row("after", "P6", 65, 2)])
     said = report.answer(data)
@@ -146,6 +144,6 @@ def test_the_first_sentence_says_how_many_requests() -> None:
     assert section and section.table[1][2:8] == ["64K", "2 (100)", "whole", "64", "1", "1"]
 
 
-def test_a_read_that_does_not_divide_is_refused() -> None:
+def test_a_read_that_does_not_divide_is_refused():
     with pytest.raises(ValueError, match="transfer_size 98304 does not divide 1 MiB"):
         file_requests.commands(file_requests.Params(pattern="P6", transfer_size=98304, iteration=1), cast(Any, {}))

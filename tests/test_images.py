@@ -37,9 +37,7 @@ from fsage.workloads import shared
 
 
 @needs_kernel
-def test_states_are_images_and_each_cell_has_a_guest_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkeypatch):
     """The same cell twice has the same layout. A kernel that ends, or is not here, is the result of its cell."""
     monkeypatch.setenv("FSAGE_VENV", str(tmp_path))
     place = programs.unpacked()
@@ -103,7 +101,7 @@ def asked_of(claimed: Any, state: str, *steps: Step) -> dict[str, Any]:
 
 @pytest.mark.long
 @needs_kernel
-def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path, monkeypatch):
     """On a copy-on-write disk of the guest's, its log was not what had been written: the second mount failed."""
     spec, claimed = target(tmp_path, monkeypatch, filesystem="xfs", size_gib=8)
     for seed in (1, 3):
@@ -115,9 +113,7 @@ def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path: Path, monkey
 
 @pytest.mark.long
 @needs_kernel
-def test_what_files_hold_takes_no_room_in_an_image_and_what_fails_first_is_found_in_a_guest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_files_hold_takes_no_room_in_an_image_and_what_fails_first_is_found_in_a_guest(tmp_path, monkeypatch):
     """Else each copy of an aged file system of 8 GiB is 8 GiB long, and eight of them fill the disk."""
     spec, claimed = target(tmp_path, monkeypatch)
     params = limits.Params(looks=4, iteration=1)
@@ -136,7 +132,7 @@ def test_what_files_hold_takes_no_room_in_an_image_and_what_fails_first_is_found
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @needs_kernel
-def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path, monkeypatch):
     """Extents, jumps, places and free space, in ten layouts on two kernels with two mount options."""
     spec, claimed = target(tmp_path, monkeypatch, size_gib=2)
     ways = [(release.name, mount) for release in KERNELS[-2:] for mount in ("mb_optimize_scan=0", "mb_optimize_scan=1")]
@@ -153,7 +149,7 @@ def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path: Path, monke
     assert [name for name, (first, second) in counts.items() if first != second] == []
 
 
-def test_phases_are_mounted_with_the_options_that_a_cell_names() -> None:
+def test_phases_are_mounted_with_the_options_that_a_cell_names():
     phases: list[Any] = [{"name": "a", "argv": []}, {"name": "b", "argv": [], "mount_options": "noatime"}]
     mounted = request.mounted(phases, shared.CellParams(mount="mb_optimize_scan=0"))
     assert [phase["mount_options"] for phase in mounted] == ["mb_optimize_scan=0", "noatime,mb_optimize_scan=0"]
@@ -166,7 +162,7 @@ def test_phases_are_mounted_with_the_options_that_a_cell_names() -> None:
 @pytest.mark.long
 @needs_kernel
 @pytest.mark.parametrize("filesystem", ["ext4", "f2fs"])
-def test_an_image_has_the_same_layout_each_time(tmp_path: Path, filesystem: str) -> None:
+def test_an_image_has_the_same_layout_each_time(tmp_path, filesystem):
     """Files of F2FS are written, because what is only allocated lies nowhere there."""
     if not shutil.which(f"mkfs.{filesystem}"):
         pytest.skip(f"mkfs.{filesystem} is not here")
@@ -224,7 +220,7 @@ def shown(rows: list[dict[str, object]]) -> Data:
     return Data(frame.iloc[:0], [], frame.iloc[:0], [], frame)
 
 
-def test_the_first_sentence_says_what_each_kernel_gives() -> None:
+def test_the_first_sentence_says_what_each_kernel_gives():
     rows = [
         cell(kernel, layout, extents + layout) for kernel, extents in (("5.10", 0), ("7.2", 40)) for layout in (1, 2)
     ]
@@ -240,11 +236,11 @@ def test_the_first_sentence_says_what_each_kernel_gives() -> None:
     ]
     others = report.not_counted(shown([*rows, refused]))
     assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
-    [_, first, *_] = report.table(shown(rows)).table  # type: ignore[union-attr]
+    [_, first, *_] = report.table(shown(rows)).table
     assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
 
 
-def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_differ_in_one_thing() -> None:
+def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_differ_in_one_thing():
     medians = {("5.10", "defaults"): 1, ("6.12", "mb_optimize_scan=0"): 1, ("6.12", "defaults"): 40}
     medians |= {(f"7.{minor}", option): 20 for minor in range(3) for option in ("defaults", "mb_optimize_scan=0")}
     rows = [cell(release, 1, extents, mount, "cold") for (release, mount), extents in medians.items()]
@@ -257,7 +253,7 @@ def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_dif
     ]
 
 
-def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
+def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts():
     layouts = range(1, 7)
     rows = [cell("6.1", layout, 2, **{"axis.mkfs": "default"}) for layout in layouts]
     rows += [cell("6.1", layout, 12 + layout, **{"axis.mkfs": "-G 1"}) for layout in layouts]
@@ -266,11 +262,11 @@ def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts() -> None:
         "Filled and emptied alike, ext4 80.50, a new file of 384M gets 2 extents with 6.1; "
         "13 to 18 extents with 6.1, mkfs -G 1."
     )
-    medians = [line[3] for line in report.table(shown(rows)).table[1:]]  # type: ignore[union-attr] # there is a table
+    medians = [line[3] for line in report.table(shown(rows)).table[1:]]
     assert medians == ["15.5 (13 to 18)", "2 (2 to 2)"]
 
 
-def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not one file fits"):
         images.recipe("80.50", 1, "ext4", 512 * MIB, "1G")
     with pytest.raises(ValueError, match="5 may mean 05 or 50") as refused:
@@ -290,7 +286,7 @@ def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path: Path, monk
         assert why in "; ".join(uml.Uml.lacking(complete({"name": "v", "kind": "uml"})).missing), "before the claim"
 
 
-def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("FSAGE_IMAGES_GIB", "0.0021")  # two of them
 
@@ -311,7 +307,7 @@ def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path: Path, mon
     assert [path.exists() for path in (first, second, third, left)] == [True, False, True, True]
 
 
-def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path):
     """Here its copy is no file system, and fsck says so; a full disk ends the same way."""
     made = tmp_path / "made.img"
     made.write_bytes(bytes(1 << 20))
@@ -320,7 +316,7 @@ def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [made]
 
 
-def test_counts_of_metadata_stand_in_a_table_and_on_top(tmp_path: Path) -> None:
+def test_counts_of_metadata_stand_in_a_table_and_on_top(tmp_path):
     """Of records as they are stored: a cell that is measured again on the same image differs in one count of three."""
     planned = [record for record in make_records(load_study(CONFIG / "quickstart.yaml")) if record["kind"] == "planned"]
     state = planned[0]["state"]

@@ -87,7 +87,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.long
-def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
+def test_cgroup_v1_where_it_holds_the_controller(target):
     if cgroups.v1() is None:
         pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
     found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
@@ -102,7 +102,7 @@ def test_cgroup_v1_where_it_holds_the_controller(target: Target) -> None:
     ("name", "low", "high"),
     [("iocost", 1.6, 2.4), pytest.param("bfq", 1.4, 2.6, marks=pytest.mark.long), ("none", 0.7, 1.4)],
 )
-def test_weights_divide_the_device(target: Target, name: str, low: float, high: float) -> None:
+def test_weights_divide_the_device(target, name, low, high):
     for _ in range(3):  # tests beside this one may take the processors, and then no group asks for all of its share
         found = outcome(target, cell(target, "P3", name))
         assert found.status == "valid", found.why
@@ -115,9 +115,7 @@ def test_weights_divide_the_device(target: Target, name: str, low: float, high: 
 
 
 @pytest.mark.long
-def test_a_query_that_ends_or_a_device_that_gives_less_than_its_model_fails_the_cell(
-    target: Target, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_that_ends_or_a_device_that_gives_less_than_its_model_fails_the_cell(target, monkeypatch):
     """A device gives less too when somebody else uses the disk below."""
     ends = cell(target, "P1", "none", workload="sqlite")
     ends["phases"][0]["io_groups"]["groups"][0]["query"]["path"] += ".gone"
@@ -131,7 +129,7 @@ def test_a_query_that_ends_or_a_device_that_gives_less_than_its_model_fails_the_
     assert queue(target) == "none" and not in_groups(target)
 
 
-def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
+def test_a_query_is_cold_and_answers_as_the_seed_says(target):
     seen = observed(target, cell(target, "P4", "iocost", workload="sqlite"))
     found, made = SQLITE.read(seen), seen["layout"]["notes"]["sqlite"]
     assert found.status == "valid" and made["extents"] == 1, found
@@ -143,7 +141,7 @@ def test_a_query_is_cold_and_answers_as_the_seed_says(target: Target) -> None:
     assert "a query answered" in str(SQLITE.read(seen).why)
 
 
-def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> None:
+def test_what_cannot_be_had_is_unsupported_with_the_reason(target):
     found = outcome(target, cell(target, "P2", "cfq"))
     assert found.status == "unsupported" and "not cfq; CFQ left Linux with 5.0" in str(found.why)
     found = outcome(target, cell(target, "P2", "iocost", cgroup="v1"))
@@ -154,7 +152,7 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target: Target) -> No
 
 
 @pytest.mark.long
-def test_a_group_that_vanishes_fails_the_cell(target: Target) -> None:
+def test_a_group_that_vanishes_fails_the_cell(target):
     def remove() -> None:
         wait_for(lambda: bool(in_groups(target)))
         groups.end_readers(target.home)
@@ -182,7 +180,7 @@ def killed(target: Target, workload: str) -> None:
     assert queue(target) == "bfq" and in_groups(target)
 
 
-def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(target: Target) -> None:
+def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(target):
     killed(target, "weights")
     assert state.diagnose(target.spec, request([]), False)["why"] is None
     assert queue(target) == "none" and not in_groups(target)
@@ -199,7 +197,7 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
 
 
-def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target: Target) -> None:
+def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target):
     """So is BFQ's own switch, where the device had BFQ."""
     tune.undo(target.home)
     now = open_target(target.spec)  # on another loop device than before
@@ -222,7 +220,7 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
 
 
 @pytest.mark.long
-def test_what_is_hot_is_defragmented_alone_and_read_in_long_transfers(target: Target) -> None:
+def test_what_is_hot_is_defragmented_alone_and_read_in_long_transfers(target):
     hot = structure.read({"kind": "defragment", "generation": 1, "scope": "hot", "time_limit_s": 60, **HOT})
     before = outcome(target, cell(target, "P6", "none", reads="hot"))
     done = bring(target.spec, READERS, DATABASE, hot)["notes"]["defragment"]

@@ -32,7 +32,7 @@ from fsage.studies.kernels.model.images import Image
         (None, "No such file"),
     ],
 )
-def test_what_is_no_kernel_is_refused(tmp_path: Path, content: bytes | None, why: str) -> None:
+def test_what_is_no_kernel_is_refused(tmp_path, content, why):
     program = tmp_path / "linux"
     if content is not None:
         program.write_bytes(content)
@@ -41,7 +41,7 @@ def test_what_is_no_kernel_is_refused(tmp_path: Path, content: bytes | None, why
     assert why in str(refused.value)
 
 
-def test_a_program_that_is_no_kernel_is_ended_and_fills_no_disk() -> None:
+def test_a_program_that_is_no_kernel_is_ended_and_fills_no_disk():
     ended = boot.boot(Kernel("true", Path("/bin/true").resolve()), [{"do": "try"}], [])
     assert ended.answers == [] and ended.why == "kernel true ended without an answer (status 0): it printed nothing"
     ended = boot.boot(Kernel("endless", Path("/usr/bin/yes").resolve()), [{"do": "try"}], [], limit_s=0.5)
@@ -50,9 +50,7 @@ def test_a_program_that_is_no_kernel_is_ended_and_fills_no_disk() -> None:
 
 
 @pytest.mark.parametrize("places", [[], ["/dev/shm"], ["/proc"]])
-def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(
-    monkeypatch: pytest.MonkeyPatch, places: list[str]
-) -> None:
+def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(monkeypatch, places):
     monkeypatch.setattr(boot, "_places", lambda: list(map(Path, places)))
     if places == ["/proc"]:
         with pytest.raises(Refusal, match=r"/proc .*plain directory"):
@@ -64,7 +62,7 @@ def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(
         boot.roomy(1 << 62)
 
 
-def test_an_unknown_kernel_and_release_are_refused() -> None:
+def test_an_unknown_kernel_and_release_are_refused():
     with pytest.raises(Refusal, match=r"kernel '2\.2': there is .* here"):
         programs.named("2.2")
     with pytest.raises(Misuse, match="the name of a release is wanted"):
@@ -73,7 +71,7 @@ def test_an_unknown_kernel_and_release_are_refused() -> None:
 
 @needs_kernel
 @pytest.mark.parametrize("hidden", first_of(False, True), ids=["as it is", "with fewer registers"])
-def test_a_kernel_makes_mounts_and_reads_each_file_system(monkeypatch: pytest.MonkeyPatch, hidden: bool) -> None:
+def test_a_kernel_makes_mounts_and_reads_each_file_system(monkeypatch, hidden):
     monkeypatch.setattr(registers, "hidden_from", {newest().program} if hidden else set())
     release, reasons = programs.attempt(newest())
     assert release.startswith(newest().name.split("-")[0]) and reasons["ext4"] is None
@@ -81,7 +79,7 @@ def test_a_kernel_makes_mounts_and_reads_each_file_system(monkeypatch: pytest.Mo
     assert not shutil.which("mkfs.f2fs") or reasons["f2fs"] is None, "a module of the distribution's kernel"
 
 
-def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them(monkeypatch):
     """Its own words, of Linux 6.1 on a Xeon with AMX. Two start at once. If it does not help, it is said what would."""
     monkeypatch.setattr(registers, "hidden_from", set())
     monkeypatch.setattr(boot, "check", lambda kernel: None)
@@ -109,15 +107,13 @@ def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them(monkey
     ("release", "has_amx", "hidden"),
     [("6.1.176", True, True), ("6.1.176", False, False), ("6.13", True, False), ("./linux", True, False)],
 )
-def test_which_kernels_need_not_say_it(
-    monkeypatch: pytest.MonkeyPatch, release: str, has_amx: bool, hidden: bool
-) -> None:
+def test_which_kernels_need_not_say_it(monkeypatch, release, has_amx, hidden):
     monkeypatch.setattr(registers, "_has_amx", lambda: has_amx)
     assert registers.are_hidden(release, Path("linux")) == hidden
 
 
 @needs_kernel
-def test_a_panic_is_an_answer() -> None:
+def test_a_panic_is_an_answer():
     panicked = boot.boot(newest(), [{"do": "nothing that there is", "disk": 0}], [])
     assert panicked.why and "the kernel panicked (Kernel panic - not syncing" in panicked.why
     assert "KeyError" in panicked.why, "the last lines are kept"
@@ -125,7 +121,7 @@ def test_a_panic_is_an_answer() -> None:
 
 
 @needs_kernel
-def test_a_kill_leaves_no_guest(tmp_path: Path) -> None:
+def test_a_kill_leaves_no_guest(tmp_path):
     """Of fsage, by SIGKILL: the guest's processes go, and the next guest removes the folder."""
     code = (
         "from fsage.studies.kernels.model import boot, programs\n"
@@ -150,7 +146,7 @@ def await_guests(place: Path, there: bool) -> None:
         time.sleep(0.05)
 
 
-def test_a_kernel_is_the_default_where_nothing_can_be_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_is_the_default_where_nothing_can_be_mounted(monkeypatch):
     """For what is counted; what must be timed tells more in a directory."""
     obstacle = Obstacle("mount: Operation not permitted", "EPERM", "run it as root")
     monkeypatch.setattr(target.seam, "why_no_loops", lambda: [obstacle])
@@ -178,7 +174,7 @@ for kernel in programs.here():
 @pytest.mark.long
 @needs_kernel
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has the number that ptrace has on x86_64")
-def test_where_ptrace_is_forbidden_that_is_said() -> None:
+def test_where_ptrace_is_forbidden_that_is_said():
     """As containers forbid it: by a filter of system calls (seccomp)."""
     done = subprocess.run(
         [sys.executable, "-c", FORBIDS_PTRACE], capture_output=True, text=True, check=True, timeout=60
@@ -191,7 +187,7 @@ def test_where_ptrace_is_forbidden_that_is_said() -> None:
             assert "cannot trace its processes here (ptrace is forbidden, e.g. by seccomp)" in why
 
 
-def test_what_is_no_source_of_a_kernel_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_source_of_a_kernel_is_refused(tmp_path, monkeypatch):
     for program in building.NEEDED:
         (tmp_path / program).symlink_to("/bin/true")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -221,9 +217,7 @@ def tree_of(place: Path, contents: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("changed", [1, 4, 8])
-def test_the_first_commit_with_other_counts_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: int
-) -> None:
+def test_the_first_commit_with_other_counts_is_found(tmp_path, monkeypatch, changed):
     """Here the counts stand in the tree; a long test builds kernels."""
     commits = tree_of(tmp_path / "tree", ["3"] * changed + ["40"] * (9 - changed))
 
@@ -237,7 +231,7 @@ def test_the_first_commit_with_other_counts_is_found(
     monkeypatch.setattr(Bisection, "_recipe", lambda of: None)
     monkeypatch.setattr(images, "of", lambda recipe, kernel: Image(tmp_path, {}))
     monkeypatch.setattr(programs, "some", lambda name: None)
-    search = Bisection(None, "80.50", tmp_path / "tree")  # type: ignore[arg-type] # counts stand in the tree
+    search = Bisection(None, "80.50", tmp_path / "tree")  # counts stand in the tree
     found = search.find(commits[0], commits[-1], lambda line: None)
     assert (found.commit, found.subject) == (commits[changed], f"commit {changed}")
     assert (found.before.extents, found.after.extents) == (3, 40) and found.tried <= 5
@@ -245,12 +239,12 @@ def test_the_first_commit_with_other_counts_is_found(
         search.find(commits[-1], commits[0], lambda line: None)
 
 
-def test_a_cell_that_does_not_repeat_names_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_that_does_not_repeat_names_no_commit(tmp_path, monkeypatch):
     """Just mounted, a count depends on what was read ahead: a bisection named a commit that changed nothing."""
     counts = iter([Lies(45, 27), Lies(36, 18)])
     monkeypatch.setattr(Bisection, "_kernel", lambda of, commit, say: None)
     monkeypatch.setattr(Bisection, "_once", lambda of, *_: next(counts))
-    search = Bisection(None, "80.50", tmp_path)  # type: ignore[arg-type] # nothing is planned
+    search = Bisection(None, "80.50", tmp_path)
     with pytest.raises(Failure, match=r"gives 45 extents, 27 jumps, and counted again 36 extents.*does not repeat"):
         search._counted("a" * 40, {}, Image(tmp_path, {}), print)
 
@@ -263,9 +257,7 @@ REQUESTS = re.compile(r"(#define MB_DEFAULT_ORDER2_REQS\s+)2\b")
 @pytest.mark.long
 @pytest.mark.timeout(5400)
 @needs_kernel
-def test_of_eight_commits_the_one_that_changes_the_allocator_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_eight_commits_the_one_that_changes_the_allocator_is_named(tmp_path, monkeypatch):
     """A small tree made from linux-source: kernels are built, and one cell is counted in each."""
     try:
         building.refuse_unready()

@@ -86,7 +86,7 @@ def roots_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"gib_a_day": 0}, r"limits\.gib_a_day is 0"),
     ],
 )
-def test_wrong_limits_are_refused_wherever_they_stand(given: Any, says: str, roots_file: Path) -> None:
+def test_wrong_limits_are_refused_wherever_they_stand(given, says, roots_file):
     with pytest.raises(Refusal, match=says):
         complete({"limits": given})
     roots_file.write_text(json.dumps(given))
@@ -95,7 +95,7 @@ def test_wrong_limits_are_refused_wherever_they_stand(given: Any, says: str, roo
 
 
 @pytest.mark.root
-def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) -> None:
+def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file):
     assert budget.effective(site(clients=4)) == site(clients=4), "no file"
     roots_file.write_text(json.dumps({"clients": 2, "hours": "22:00-06:00", "bandwidth_mib_s": 500}))
     both = budget.effective(site(clients=4, hours="20:00-04:00", bandwidth_mib_s=100, gib_a_day=7))
@@ -111,7 +111,7 @@ def test_roots_file_is_roots_and_the_stricter_of_both_holds(roots_file: Path) ->
         budget.of_host()
 
 
-def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
+def test_fio_moves_no_more_than_its_share(tmp_path):
     argv = ["fio", "--output-format=json", "--name=w", f"--directory={tmp_path}", "--rw=write", "--bs=256k"]
     argv += ["--size=4M", "--numjobs=2"]
     most = site(bandwidth_mib_s=8, operations_s=1000)
@@ -132,7 +132,7 @@ def test_fio_moves_no_more_than_its_share(tmp_path: Path) -> None:
         assert limits.why_not_kept(site(clients=2), phase(tool)) is None
 
 
-def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest: Any, roots_file: Path) -> None:
+def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest, roots_file):
     """Whatever the inventory says: no step is begun for cells of IOR, and none of them is measured."""
     roots_file.write_text(json.dumps({"operations_s": 1000}))
     request = asked([{"name": "one", "phases": [phase("mpirun", "ior", "-w")]}]) | {"steps": []}
@@ -143,7 +143,7 @@ def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest:
     assert not list(Path(guest["directory"]).glob("filler*"))
 
 
-def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots_file: Path) -> None:
+def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest, roots_file):
     roots_file.write_text(json.dumps({"bandwidth_mib_s": 300, "operations_s": 400}))
     target = open_target(guest)
     pair = claiming.measured(target, claiming.NONE, 64, 1)
@@ -160,7 +160,7 @@ def test_what_fsage_writes_makes_and_deletes_keeps_to_its_pace(guest: Any, roots
     assert time.monotonic() - began > 0.9 * 100 / 400
 
 
-def test_the_bytes_of_a_day_are_of_claims_states_and_cells_of_all_targets(directory_target, roots_file: Path) -> None:
+def test_the_bytes_of_a_day_are_of_claims_states_and_cells_of_all_targets(directory_target, roots_file):
     roots_file.write_text(json.dumps({"gib_a_day": 0.25}))
     claim.create(directory_target, {}, False)
     claim.claim(directory_target, {}, False)
@@ -178,7 +178,7 @@ def test_the_bytes_of_a_day_are_of_claims_states_and_cells_of_all_targets(direct
     assert budget.forget() == [] and not note.exists()
 
 
-def test_hours_guard_claims_states_and_cells(directory_target: Any, guest: Any, roots_file: Path) -> None:
+def test_hours_guard_claims_states_and_cells(directory_target, guest, roots_file):
     claim.create(directory_target, {}, False)
     with pytest.raises(Refusal, match=r"the claim of target .* limits\.hours is .*Nothing was touched"):
         claim.claim({**directory_target, "limits": {"hours": hours(-2, -1)}}, {}, False)
@@ -190,7 +190,7 @@ def test_hours_guard_claims_states_and_cells(directory_target: Any, guest: Any, 
     assert state.begin("populate", guest, request | {"reach_s": 60.0}, False)["due"]
 
 
-def test_the_plan_says_before_what_will_not_fit(plan: Plan, roots_file: Path) -> None:
+def test_the_plan_says_before_what_will_not_fit(plan, roots_file):
     claimed = json.loads(plan.results.claim.read_text())
 
     def limited(**given: Any) -> Plan:

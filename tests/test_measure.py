@@ -153,7 +153,7 @@ def test_a_read_whose_pages_stay_in_the_cache_fails(spec, monkeypatch):
     assert "rc" not in seen["phases"][2]
 
 
-def test_a_directory_in_which_its_owner_may_not_write_costs_no_cell(directory_target: dict) -> None:
+def test_a_directory_in_which_its_owner_may_not_write_costs_no_cell(directory_target):
     """Before the session, and during one by a cell's own command."""
     measured_files = claimed(directory_target).mounts[0] / "measured"
     nothing = asked([]) | {"steps": []}

@@ -22,9 +22,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 @pytest.mark.long
 @pytest.mark.parametrize("device_model", [None, {"kind": "seek"}], ids=["no model", "seek"])
-def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(
-    machine: Machine, local_target: Spec, device_model: dict | None
-) -> None:
+def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(machine, local_target, device_model):
     local_target["device_model"] = device_model
     asked(machine, local_target, "create", "claim")
     assert device_model is None or "fuse" not in machine.mounts()
@@ -39,7 +37,7 @@ def asked(machine: Machine, spec: Spec, *verbs: str) -> None:
         assert not answer.get("failed"), answer["msg"]
 
 
-def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, local_target: Spec) -> None:
+def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine, local_target):
     asked(machine, local_target, "create", "claim")
     point = Path(local_target["mount_dir"]) / local_target["name"] / "0"
     enter = [str(Path(sys.executable).with_name("fsage")), "enter"]
@@ -69,9 +67,7 @@ until test -e in; do sleep 0.01; done
 ENTER = "import sys; from fsage.host.system import namespace; exec('with namespace.entered():\\n    ' + sys.argv[1])"
 
 
-def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namespace(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namespace(machine, tmp_path):
     enter = f'env PYTHONPATH="{LIBRARY}" {sys.executable} -c "{ENTER}"'
     done = machine.run("sh", "-ec", f"cd {tmp_path}; {TWO.format(enter=enter)}", check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -79,7 +75,7 @@ def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namesp
 
 
 @pytest.mark.long
-def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_path: Path) -> None:
+def test_nobody_elses_device_is_held(machine, local_target, tmp_path):
     """Mounts of a machine that shares none, as a container's: the copies in fsage's namespace do not follow them."""
     with small("ext4", tmp_path / "elsewhere", size=8 * MIB) as there:
         mounting.unmount(there.point)
@@ -104,9 +100,7 @@ def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_p
 
 
 @pytest.mark.long
-def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alone(
-    machine: Machine, local_target: Spec, tmp_path: Path
-) -> None:
+def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alone(machine, local_target, tmp_path):
     asked(machine, local_target, "create", "claim")
     note = machine.run("cat", f"{PLACE}/inode").stdout
     service = Machine(lambda *words: machine.copies())

@@ -113,9 +113,7 @@ def place(directory_target: Spec) -> Path:
         ("rm -r home; touch home", r"home is a file, where a directory is wanted"),
     ],
 )
-def test_a_home_that_others_have_a_hand_in_is_refused(
-    directory_target: Spec, tmp_path: Path, spoil: str, message: str
-) -> None:
+def test_a_home_that_others_have_a_hand_in_is_refused(directory_target, tmp_path, spoil, message):
     home = tmp_path / "above/home"
     (home / directory_target["name"]).mkdir(parents=True)
     home.chmod(0o755)
@@ -131,7 +129,7 @@ def test_a_home_that_others_have_a_hand_in_is_refused(
 
 
 @root
-def test_what_every_system_has_on_the_way_is_allowed(tmp_path: Path) -> None:
+def test_what_every_system_has_on_the_way_is_allowed(tmp_path):
     """What is made there is for its owner alone, whatever the umask."""
     (tmp_path / "disk/tmp").mkdir(parents=True)
     (tmp_path / "disk/tmp").chmod(0o1777)
@@ -158,7 +156,7 @@ def test_what_every_system_has_on_the_way_is_allowed(tmp_path: Path) -> None:
 
 
 @root
-def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> None:
+def test_what_a_target_keeps_is_for_its_owner_alone(directory_target):
     old = os.umask(0)
     try:
         claim.create(directory_target, {}, False)
@@ -177,9 +175,7 @@ def test_what_a_target_keeps_is_for_its_owner_alone(directory_target: Spec) -> N
     ("verb", "kind", "home"),
     [("hold", "loop", "closed/home"), ("create", "directory", "closed/home"), ("hold", "directory", "made")],
 )
-def test_a_user_who_may_not_look_is_told_the_whole_path_and_what_helps(
-    verb: str, kind: str, home: str, new_target: Spec, directory_target: Spec
-) -> None:
+def test_a_user_who_may_not_look_is_told_the_whole_path_and_what_helps(verb, kind, home, new_target, directory_target):
     """In the last case he may look, and can make nothing there."""
     above = Path(directory_target["home"]).parent
     above.chmod(0o755)
@@ -195,7 +191,7 @@ def test_a_user_who_may_not_look_is_told_the_whole_path_and_what_helps(
 
 
 @root
-def test_a_user_without_a_name_is_told_by_the_number_what_to_type(directory_target: Spec, tmp_path: Path) -> None:
+def test_a_user_without_a_name_is_told_by_the_number_what_to_type(directory_target, tmp_path):
     """What belongs to another user, who is not root, is no place for him."""
     above = Path(directory_target["home"]).parent
     above.chmod(0o755)
@@ -210,7 +206,7 @@ def test_a_user_without_a_name_is_told_by_the_number_what_to_type(directory_targ
 
 
 @root
-def test_a_forged_list_of_images_deletes_nothing(new_target: Spec, precious: Path) -> None:
+def test_a_forged_list_of_images_deletes_nothing(new_target, precious):
     home = Path(new_target["home"]) / new_target["name"]
     home.mkdir(parents=True)
     forged = {"image": str(precious / "file"), "status": "planned", "bytes": 1}
@@ -229,9 +225,7 @@ def test_a_forged_list_of_images_deletes_nothing(new_target: Spec, precious: Pat
 
 @root
 @pytest.mark.parametrize("name", ["measured", ".fsage"])
-def test_a_link_in_a_directory_target_is_not_followed(
-    directory_target: Spec, place: Path, precious: Path, name: str
-) -> None:
+def test_a_link_in_a_directory_target_is_not_followed(directory_target, place, precious, name):
     (place / name).mkdir(exist_ok=True)
     shutil.copytree(place / name, precious, dirs_exist_ok=True)
     (place / name).rename(place / "aside")
@@ -250,8 +244,8 @@ def test_a_link_in_a_directory_target_is_not_followed(
 @root
 @pytest.mark.parametrize("victim", ["measured", "measured/sub"])
 def test_what_is_swapped_in_while_files_are_removed_is_not_touched(
-    place: Path, directory_target: Spec, precious: Path, monkeypatch: pytest.MonkeyPatch, victim: str
-) -> None:
+    place, directory_target, precious, monkeypatch, victim
+):
     """The moment after `measured` was listed, another directory is in its place, or a link in that of one in it."""
     target = open_target(directory_target)
     for folder in ("measured", "measured/sub", "measured/sub/below"):  # names as in what is swapped in
@@ -279,7 +273,7 @@ def test_what_is_swapped_in_while_files_are_removed_is_not_touched(
 
 
 @root
-def test_removing_is_bounded_and_says_what_it_left(tmp_path: Path) -> None:
+def test_removing_is_bounded_and_says_what_it_left(tmp_path):
     top = tmp_path / "top"
     deep = top
     for _ in range(places.DEEPEST + 5):
@@ -308,9 +302,7 @@ PLANTED = {
 
 @root
 @pytest.mark.parametrize("plant", PLANTED)
-def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(
-    directory_target: Spec, place: Path, plant: str
-) -> None:
+def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(directory_target, place, plant):
     """Of a claim, which is only read, a second name is no harm."""
     home = Path(directory_target["home"]) / directory_target["name"]
     state.diagnose(directory_target, {}, False)  # all locks are there
@@ -329,7 +321,7 @@ def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(
 
 
 @root
-def test_who_holds_a_lock_is_named(directory_target: Spec, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_a_lock_is_named(directory_target, place, monkeypatch):
     home = Path(directory_target["home"]) / directory_target["name"]
     program = "import fcntl, sys, time; lock = open(sys.argv[1]); fcntl.flock(lock, fcntl.LOCK_EX); "
     program += "print('held', flush=True); time.sleep(60)"
@@ -354,9 +346,7 @@ KEYS = ("home", "mount_dir", "directory", "image_dir", "containers")
 WRONG = ["", "../x", "/a/../b", "~nobodyatall/x", "/a\x1b[2J", "/\u202e", "/" + "x" * 1024, 7]
 
 
-def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     inventory = tmp_path / "inventory/group_vars/all/target.yml"
     inventory.parent.mkdir(parents=True)
     (tmp_path / "here").mkdir()
@@ -376,7 +366,7 @@ def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
 
 
 @given(st.sampled_from(KEYS), st.text(max_size=40) | st.from_regex(r"[/~.a\n-]{1,12}", fullmatch=True))
-def test_every_path_is_plain_or_refused(key: str, value: str) -> None:
+def test_every_path_is_plain_or_refused(key, value):
     try:
         path = complete({"name": "local", key: value})[key]
     except Refusal as why:
@@ -389,7 +379,7 @@ def test_every_path_is_plain_or_refused(key: str, value: str) -> None:
 
 @root
 @pytest.mark.parametrize("kind", ["devtmpfs", "ramfs", "tmpfs"])
-def test_memory_of_any_kind_is_no_place_for_images(new_target: Spec, tmp_path: Path, kind: str) -> None:
+def test_memory_of_any_kind_is_no_place_for_images(new_target, tmp_path, kind):
     point = tmp_path / "memory"
     point.mkdir()
     mounting.mount_call("none", str(point), kind, 0, "")
@@ -404,7 +394,7 @@ def test_memory_of_any_kind_is_no_place_for_images(new_target: Spec, tmp_path: P
 
 
 @pytest.mark.long
-def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path: Path) -> None:
+def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path):
     image = "-V.img"
     subprocess.run(["truncate", "-s", "8M", "--", image], cwd=tmp_path, check=True)
     subprocess.run(["mkfs.ext4", "-q", f"./{image}"], cwd=tmp_path, check=True)
@@ -418,7 +408,7 @@ def test_an_image_whose_name_is_an_option_is_read_as_an_image(tmp_path: Path) ->
 
 @pytest.mark.long
 @root
-def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec: Spec, directory_target: Spec, place: Path) -> None:
+def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec, directory_target, place):
     """Clients share the home of a directory."""
     elsewhere = ("unshare", "--uts", "sh", "-c", 'hostname another && exec "$@"', "sh")
     notes = Path(spec["home"]).rglob("*.json")
@@ -432,7 +422,7 @@ def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec: Spec, direc
     assert code == 0, answer
 
 
-def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
+def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path):
     (tmp_path / "fsage.py").write_text("raise SystemExit('from the current directory')")
     program = BOOT + "from fsage.host.system import library; sys.stdout.buffer.write(library.packed())"
     argv = [sys.executable, "-I", "-S", "-c", program]
@@ -441,7 +431,7 @@ def test_an_agent_that_runs_from_memory_sends_itself_on(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_another_version_left_hides_no_module_from_hosts(tmp_path: Path, monkeypatch) -> None:
+def test_a_folder_that_another_version_left_hides_no_module_from_hosts(tmp_path, monkeypatch):
     """git leaves a folder in which Python keeps its bytecode."""
     (tmp_path / "model" / "__pycache__").mkdir(parents=True)
     (tmp_path / "model.py").touch()

@@ -43,7 +43,7 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
-def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | None, *steps: Step) -> dict[str, Any]:
+def measured(spec: dict, workload: Any, params: dict, hosts: dict | None, *steps: Step) -> dict:
     """What is observed of one cell."""
     todo = workload.commands(workload.Params.model_validate(params), open_target(spec).claim, steps)
     of_cell = {**cell(spec, params["workload"]), "params": params, "phases": todo}
@@ -53,7 +53,7 @@ def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | No
 
 
 @pytest.mark.root
-def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[str, Any]) -> None:
+def test_what_is_measured_runs_as_the_user_who_is_declared(local_target):
     spec = {**local_target, "run_as": SOMEBODY.pw_name}
     del spec["mount_dir"]  # the test's own folder is closed to others
     claim.create(spec, {}, False)
@@ -78,9 +78,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
 @pytest.mark.parametrize(
     ("name", "said"), [("n0body-here", "and .* has no such user; nothing was touched"), ("a b", "the name of a user")]
 )
-def test_a_user_who_is_not_there_is_refused_before_the_first_change(
-    local_target: dict[str, Any], name: str, said: str
-) -> None:
+def test_a_user_who_is_not_there_is_refused_before_the_first_change(local_target, name, said):
     claim.create(local_target, {}, False)
     with pytest.raises(Refusal, match=said):
         claim.claim({**local_target, "run_as": name}, {}, False)
@@ -89,7 +87,7 @@ def test_a_user_who_is_not_there_is_refused_before_the_first_change(
 
 @pytest.mark.long
 @pytest.mark.root
-def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_several_clients_each_fio_runs_as_him(place, monkeypatch):
     noted, programs, other = place / "noted", place / "bin", place / "n2"
     programs.mkdir()
     noted.touch()
@@ -129,7 +127,7 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_program_of_the_agents_own_runs_as_him(new_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_the_agents_own_runs_as_him(new_target, monkeypatch):
     """The agent's code and a job's files are root's, wherever they are; he gets copies."""
     del new_target["mount_dir"]
     python = shutil.which("python3", path="/usr/bin")

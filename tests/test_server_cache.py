@@ -94,7 +94,7 @@ def of(hosts: Hosts) -> server_cache.ServerCache:
     return server_cache.ServerCache(Visit(None, {}, hosts))
 
 
-def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> None:
+def test_it_is_set_for_a_cell_and_put_back_exactly(spec, site):
     """Where a user only watches a server, there is nothing: the folder of the note is root's, and he makes none."""
     os.seteuid(65534)
     try:
@@ -126,7 +126,7 @@ def test_it_is_set_for_a_cell_and_put_back_exactly(spec: dict, site: Site) -> No
 
 
 @pytest.mark.long
-def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) -> None:
+def test_it_is_put_back_when_launcher_or_server_is_lost(spec, site):
     before = zfs(site, ost0=kept(**DEFAULT))
     site.answer(OF.format("zfs"), "osd-zfs.lustre-OST0000.mntdev=fast/ost0\n")
     gone = beside(spec)
@@ -147,7 +147,7 @@ def test_it_is_put_back_when_launcher_or_server_is_lost(spec: dict, site: Site) 
 
 
 @pytest.mark.long
-def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_they_were(spec: dict, site: Site) -> None:
+def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_they_were(spec, site):
     before = zfs(site, ost0=kept(**DEFAULT), ost1=kept(**DEFAULT, stubborn=True))
     site.answer(OF.format("zfs"), "".join(f"osd-zfs.lustre-OST000{n}.mntdev=fast/ost{n}\n" for n in range(2)))
     hosts = beside(spec)
@@ -160,7 +160,7 @@ def test_a_dataset_that_cannot_be_set_fails_the_cell_and_leaves_the_others_as_th
     assert zfs(site) == before
 
 
-def test_why_it_cannot_be_set_is_said(spec: dict, site: Site) -> None:
+def test_why_it_cannot_be_set_is_said(spec, site):
     nobody = beside(spec, 0)
     assert of(nobody).unsupported(WITHOUT) is None
     assert "server_cache none: the inventory's group `servers` names no host" in str(of(nobody).unsupported(ASKING))
@@ -173,7 +173,7 @@ def test_why_it_cannot_be_set_is_said(spec: dict, site: Site) -> None:
     hosts.close()
 
 
-def test_recovering_is_refused_while_a_run_holds_the_target(spec: dict) -> None:
+def test_recovering_is_refused_while_a_run_holds_the_target(spec):
     home = Path(spec["home"]) / "scratch"
     home.mkdir(parents=True)
     assert not tune.recover(spec, {}, False)["changed"]

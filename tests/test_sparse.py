@@ -52,7 +52,7 @@ def unmount_below(spec: Spec) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
-def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> None:
+def test_life_of_a_target_larger_than_the_disk(large, filesystem):
     large["filesystem"] = filesystem
     taken = filesystems.takes(declaration.complete(large))
     assert taken.words() in claim.create(large, {}, True)["msg"] and not Path(large["image_dir"]).exists()
@@ -94,7 +94,7 @@ def test_life_of_a_target_larger_than_the_disk(large: Spec, filesystem: str) -> 
     assert f"{pool} is gone" in claim.remove(large, {}, False)["proof"] and not Path(large["image_dir"]).exists()
 
 
-def test_refused_where_the_disk_holds_less_than_it_takes(large: Spec) -> None:
+def test_refused_where_the_disk_holds_less_than_it_takes(large):
     free = shutil.disk_usage("/var/tmp").free
     large["amount_mib"] = free // MIB
     with pytest.raises(Refusal, match=r"takes [\d.]+ GiB below: .* has [\d.]+ GiB free, and half"):
@@ -103,7 +103,7 @@ def test_refused_where_the_disk_holds_less_than_it_takes(large: Spec) -> None:
 
 
 @pytest.mark.parametrize("killed", first_of("before mkfs", "before the file", "in the file", "before the image"))
-def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> None:
+def test_a_creation_that_was_killed_is_finished(large, killed):
     claim.create(large, {}, False)
     home, now = claim_file(large).parent, noted(large)
     for image in now["images"]:
@@ -126,7 +126,7 @@ def test_a_creation_that_was_killed_is_finished(large: Spec, killed: str) -> Non
 
 
 @pytest.mark.long
-def test_another_file_in_its_place_is_refused(large: Spec) -> None:
+def test_another_file_in_its_place_is_refused(large):
     target = claimed(large)
     take_down(target)
     unmount_below(large)
@@ -159,9 +159,7 @@ def small_disk(new_target: Spec, tmp_path: Path) -> Iterator[Path]:
         assert not (disk / "images").exists()
 
 
-def test_a_disk_that_others_fill_takes_nothing_and_a_cell_without_room_is_not_begun(
-    new_target: Spec, small_disk: Path
-) -> None:
+def test_a_disk_that_others_fill_takes_nothing_and_a_cell_without_room_is_not_begun(new_target, small_disk):
     """Cells are measured on blocks that are there, and give them back."""
     target, steps = claimed(new_target), [populate(50)]
     said = r"it writes \d+ bytes, and below the sparse image there is room for \d+; nothing"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_targets import claimed
+from local_targets import Spec, claimed
 from states import MIB, bring, fragment, populate
 
 from fsage.base import Refusal
@@ -26,7 +26,7 @@ HOLED = fragment(50)
 
 
 @pytest.fixture
-def ready(directory_target: dict[str, Any]) -> dict[str, Any]:
+def ready(directory_target: Spec) -> Spec:
     """A target with `SMALL` on it."""
     claimed(directory_target)
     bring(directory_target, SMALL)
@@ -41,13 +41,13 @@ def asked(*steps: Step, **more: Any) -> Request:
 TODO = asked(SMALL, HOLED)
 
 
-def now(spec: dict[str, Any]) -> Token:
+def now(spec: Spec) -> Token:
     found = claims.read_token(open_target(spec).mounts[0])
     assert found
     return found
 
 
-def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target: dict[str, Any]) -> None:
+def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target):
     mount = claimed(directory_target).mounts[0]
     before = claims.read_token(mount)
     would = state.scrub(directory_target, asked(SMALL, reuse="fresh"), True)
@@ -64,7 +64,7 @@ def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(director
     assert now(directory_target).epoch > made.epoch and now(directory_target).instance != made.instance
 
 
-def test_what_is_there_is_not_emptied(ready: dict[str, Any]) -> None:
+def test_what_is_there_is_not_emptied(ready):
     before = now(ready)
     for request in (asked(SMALL), asked(SMALL, reuse="fresh"), TODO):
         answer = state.scrub(ready, request, False)
@@ -76,7 +76,7 @@ def test_what_is_there_is_not_emptied(ready: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("request_", [asked(SMALL, HOLED, reuse="fresh"), asked(HOLED)], ids=["fresh", "elsewhere"])
-def test_what_cannot_be_reached_is_emptied_and_the_reason_is_kept(ready: dict[str, Any], request_: Request) -> None:
+def test_what_cannot_be_reached_is_emptied_and_the_reason_is_kept(ready, request_):
     before = now(ready)
     assert state.scrub(ready, request_, True)["changed"] and now(ready) == before, "only asked"
     answer = state.scrub(ready, request_, False)
@@ -84,7 +84,7 @@ def test_what_cannot_be_reached_is_emptied_and_the_reason_is_kept(ready: dict[st
     assert now(ready).emptied_because == answer["why"] and now(ready).files == 0
 
 
-def test_a_step_is_begun_once_and_only_when_it_is_next(ready: dict[str, Any]) -> None:
+def test_a_step_is_begun_once_and_only_when_it_is_next(ready):
     before = now(ready)
     assert state.begin("populate", ready, asked(SMALL), False)["due"] is False
     assert state.begin("populate", ready, TODO, False)["due"] is False, "a fragment comes next"
@@ -97,14 +97,14 @@ def test_a_step_is_begun_once_and_only_when_it_is_next(ready: dict[str, Any]) ->
         state.begin("fragment", ready, TODO, False)
 
 
-def test_a_step_from_a_state_that_was_changed_is_refused(ready: dict[str, Any]) -> None:
+def test_a_step_from_a_state_that_was_changed_is_refused(ready):
     Path(next(fillers(open_target(ready).mounts[0])).path).unlink()
     with pytest.raises(Refusal, match=r"cannot fragment target .*: the target was changed since epoch \d+: 9 files"):
         state.begin("fragment", ready, TODO, False)
     assert state.diagnose(ready, TODO, False)["todo"] == ["scrub", "populate", "fragment"]
 
 
-def test_a_shard_without_files_changed_nothing(ready: dict[str, Any]) -> None:
+def test_a_shard_without_files_changed_nothing(ready):
     state.begin("fragment", ready, TODO, False)
     answers = [state.work(ready, TODO, HOLED, Shard(index, 40)) for index in range(40)]
     deleted = sum(answer["files"] for answer in answers)
@@ -113,7 +113,7 @@ def test_a_shard_without_files_changed_nothing(ready: dict[str, Any]) -> None:
     assert ended["token"]["files"] == FILES - deleted and ended["token"]["state"] == "wanted"
 
 
-def test_work_that_was_not_announced_is_refused(ready: dict[str, Any]) -> None:
+def test_work_that_was_not_announced_is_refused(ready):
     before = now(ready)
     with pytest.raises(Refusal, match=r"does not expect this fragment step; run fragment\.yml again"):
         state.work(ready, TODO, HOLED)
@@ -125,7 +125,7 @@ def test_work_that_was_not_announced_is_refused(ready: dict[str, Any]) -> None:
         state.work(ready, TODO, fragment(51))
 
 
-def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready: dict[str, Any]) -> None:
+def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready):
     state.empty(open_target(ready), "again")
     state.begin("populate", ready, TODO, False)
     state.work(ready, TODO, SMALL)
@@ -139,9 +139,7 @@ def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready: dict
     [(2, TODO), (1, TODO), (2, asked(SMALL, HOLED, reuse="fresh")), (2, asked(SMALL, fragment(60))), (2, asked(SMALL))],
     ids=["several clients", "one client", "fresh", "another step", "no step"],
 )
-def test_what_several_clients_had_begun_goes_on_and_else_it_is_begun_again(
-    ready: dict[str, Any], clients: int, request_: Request
-) -> None:
+def test_what_several_clients_had_begun_goes_on_and_else_it_is_begun_again(ready, clients, request_):
     begun = claims.token_changed(open_target(ready).mounts[0], now(ready), status=BUILDING, step=HOLED, clients=clients)
     answer = state.scrub(ready, request_, False)
     if clients == 1 or request_ is not TODO:
@@ -153,14 +151,14 @@ def test_what_several_clients_had_begun_goes_on_and_else_it_is_begun_again(
     assert now(ready) == begun
 
 
-def test_a_token_of_another_claim_is_not_believed(ready: dict[str, Any]) -> None:
+def test_a_token_of_another_claim_is_not_believed(ready):
     mount = open_target(ready).mounts[0]
     claims.token_changed(mount, now(ready), claim="another")
     assert inspection.inspect(open_target(ready)) == (None, "the token belongs to another claim (another)")
     assert state.diagnose(ready, asked(SMALL), False)["todo"] == ["scrub", "populate"]
 
 
-def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready: dict[str, Any]) -> None:
+def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready):
     target = open_target(ready)
     claims.token_changed(target.mounts[0], now(ready), status=MEASURING, cell="a")
     left = target.mounts[0] / "measured/left"
@@ -170,7 +168,7 @@ def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready: 
     assert now(ready) == found
 
 
-def test_each_file_is_in_the_fingerprint_the_digest_and_the_layout(ready: dict[str, Any]) -> None:
+def test_each_file_is_in_the_fingerprint_the_digest_and_the_layout(ready):
     """A directory counts its files' blocks, and not its file system's."""
     target = open_target(ready)
     found = now(ready)
