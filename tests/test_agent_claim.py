@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from fsage.base import Refusal
 from fsage.host import claiming
 from fsage.host.remote import probe
 from fsage.host.targets.target import Target
@@ -20,7 +18,7 @@ Spec = dict[str, Any]
 
 @pytest.mark.long
 @pytest.mark.root
-def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_amount_is_calibrated(local_target, monkeypatch):
     monkeypatch.setattr(claiming, "BACKING_MIB", 128)
     monkeypatch.setattr(claiming, "SAMPLE_S", 0.2)
     local_target |= {"amount_mib": None, "scale": {"tasks": 2}}
@@ -31,29 +29,19 @@ def test_the_amount_is_calibrated(local_target: Spec, monkeypatch: pytest.Monkey
     assert ours["amount_mib"] == 64, "of 15% of 1 GiB, shared by two tasks, 64 MiB is what fits"
     assert ours["passes"] >= 1 and min(found["write_s"], found["read_s"]) >= claiming.SAMPLE_S
     assert found["pair_s"] > found["write_s"] + found["read_s"] and found["backing_read_mib_s"] > 0
-    assert len(found["commands"]) == 4 and all(command.startswith("fio ") for command in found["commands"])
     assert f"--loops={ours['passes']}" in found["commands"][-1]
 
 
-@pytest.mark.long
-@pytest.mark.root
-def test_amounts_that_do_not_fit_are_refused(local_target: Spec) -> None:
-    claim.create(local_target, {}, False)
-    with pytest.raises(Refusal, match=r"amount_mib is 2048 for each of 1 tasks, and target .* has 10\d\d MiB"):
-        claim.claim({**local_target, "amount_mib": 2048}, {}, False)
-    with pytest.raises(Refusal, match="does not hold 64 MiB for each of 9 tasks"):
-        claim.claim({**local_target, "amount_mib": None, "scale": {"tasks": 9}}, {}, False)
-    assert not (Path(local_target["home"]) / local_target["name"] / "claim.json").exists()
-    assert claim.claim(local_target, {}, False)["changed"]
-
-
-def test_probe_says_what_can_be_done(local_target: Spec) -> None:
+def test_probe_says_what_can_be_done(local_target, directory_target):
     answer = probe.probe(local_target, {}, False)
     found = answer["probe"]
     assert not answer["changed"] and found["able"] == (not found["missing"])
     assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun", "srun", "blastn", "makeblastdb"}
     assert found["io_controller"]["usable"] == (found["io_controller"]["unavailable_because"] is None)
     assert found["kernel"] and found["host"] in answer["msg"]
+    assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["probe"]["missing"])
+    answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
+    assert not answer["probe"]["able"] and "which is memory" in answer["msg"]
 
 
 @pytest.mark.parametrize(
@@ -74,29 +62,20 @@ def test_probe_says_what_can_be_done(local_target: Spec) -> None:
         ("mpirun", "HYDRA build details:\n    Version:      4.0.3\n", "4.0.3"),
     ],
 )
-def test_versions_are_read(tool: str, said: str, version: str | None) -> None:
+def test_versions_are_read(tool, said, version):
     assert tools.version_in(tool, said) == version
 
 
-def test_probe_of_a_directory(directory_target: Spec) -> None:
-    assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["probe"]["missing"])
-    answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
-    assert not answer["probe"]["able"] and "which is memory" in answer["msg"]
-
-
-def test_on_a_modelled_device_the_amount_follows_from_its_rate_and_a_short_pair_shows_that_it_charges() -> None:
+def test_on_a_modelled_device_the_amount_follows_from_its_rate_and_a_short_pair_shows_that_it_charges():
     spec = {"name": "disk", "amount_mib": None, "scale": {"tasks": 1}, "sparse": False}
-    capacity_bytes = 8 << 30
-    target = SimpleNamespace(name="disk", spec=spec, capacity_bytes=capacity_bytes, claim={"device_model": {}})
+    target = SimpleNamespace(name="disk", spec=spec, capacity_bytes=8 << 30, claim={"device_model": {}})
     moved = []
 
     def pair(each_mib: int, passes: int) -> dict[str, float]:
         moved.append(each_mib * passes)
         return {"write_s": each_mib * passes / 181, "read_s": each_mib * passes / 181}
 
-    measured = claiming.amount_for(cast(Target, target), 181.0, pair)
-    assert measured["amount_mib"] == 192 and set(moved) == {192}
+    assert claiming.amount_for(cast(Target, target), 181.0, pair)["amount_mib"] == 192 and set(moved) == {192}
     moved.clear()
     target.claim["device_model"]["bytes_per_s"] = 190_000_000
-    modelled = claiming.amount_for(cast(Target, target), 181.0, pair)
-    assert modelled["amount_mib"] == 192 and moved == [64]
+    assert claiming.amount_for(cast(Target, target), 181.0, pair)["amount_mib"] == 192 and moved == [64]

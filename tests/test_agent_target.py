@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, untouched
+from local_targets import claim_file, claimed, untouched, written
+from small_filesystems import small
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
@@ -27,39 +25,38 @@ pytestmark = pytest.mark.root
 
 
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
-def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
+def test_life_of_a_target(new_target, filesystem):
     new_target["filesystem"] = filesystem
     made = claim.create(new_target, {}, False)
     assert made["changed"] and not claim.create(new_target, {}, False)["changed"]
-    image = made["images"][0]
+    [image] = made["images"]
     assert image["bytes"] == GIB and os.stat(image["image"]).st_blocks * 512 >= GIB, "written, not sparse"
 
     first = claim.claim(new_target, {}, False)
     assert first["changed"] and not claim.claim(new_target, {}, False)["changed"]
     ours = first["claim"]
-    assert ours["status"] == "claimed" and ours["amount_mib"] == 64 and ours["amount_source"] == "declared"
+    assert (ours["status"], ours["amount_mib"], ours["amount_source"]) == ("claimed", 64, "declared")
     assert ours["calibration"]["write_mib_s"] > 0 and ours["calibration"]["pair_s"] > 0
     assert 0.85 * GIB < ours["capacity_bytes"] <= GIB and ours["filesystem_state_known"]
     assert ours["device_model"] == {"kind": "none", "label": "no device model", "why_none": "not declared"}
 
     target = open_target(new_target)
+    [point] = target.mounts
     assert target.notes == [] and target.front() == [] and target.model_in_place() is None
-    stat = os.statvfs(target.mounts[0])
+    stat = os.statvfs(point)
     assert abs(target.capacity_bytes - stat.f_bfree * stat.f_frsize) < MIB
     assert machine.loop_info(target.devices[0]).flags & loops.LO_FLAGS_DIRECT_IO
-    assert not {"discard", "discard=async"} & set(machine.mounted_at(target.mounts[0]).options.split(","))
+    assert not {"discard", "discard=async"} & set(machine.mounted_at(point).options.split(","))
 
-    (target.mounts[0] / "filler").mkdir()
+    (point / "filler").mkdir()
     before = target.claim["stores"][0]["uuids"]
     target.remount()
-    assert (target.mounts[0] / "filler").is_dir()
+    assert (point / "filler").is_dir()
     target.format()
-    after = files.read_json(claim_file(new_target))["stores"][0]["uuids"]
-    assert after != before and len(after) == 1
-    assert mounting.uuid_mounted(target.mounts[0]) in (after[0], None)
-    assert mounting.uuid_on(target.devices[0]) == after[0]
-    assert sorted(p.name for p in target.mounts[0].iterdir() if p.name != "lost+found") == [".fsage"]
-    assert open_target(new_target).notes == []
+    [after] = files.read_json(claim_file(new_target))["stores"][0]["uuids"]
+    assert [after] != before and mounting.uuid_mounted(point) in (after, None)
+    assert mounting.uuid_on(target.devices[0]) == after
+    assert {path.name for path in point.iterdir()} - {"lost+found"} == {".fsage"}
 
     released = claim.release(new_target, {}, False)
     assert released["changed"] and len(released["proof"]) >= 3
@@ -72,88 +69,40 @@ def test_life_of_a_target(new_target: Spec, filesystem: str) -> None:
     assert not Path(image["image"]).exists() and not claim.remove(new_target, {}, False)["changed"]
 
 
-@pytest.mark.long
-def test_several_stores(new_target: Spec) -> None:
-    new_target |= {"stores": 3, "scale": {"tasks": 3}, "amount_mib": 16}
-    target = claimed(new_target)
-    assert len(set(target.devices)) == len(set(target.mounts)) == 3 and target.claim["tasks"] == 3
-    assert [json.loads((m / ".fsage/claim.json").read_text())["store"] for m in target.mounts] == [0, 1, 2]
-    free = sum(os.statvfs(m).f_bfree * os.statvfs(m).f_frsize for m in target.mounts)
-    assert abs(free - target.capacity_bytes) < MIB
-    (target.mounts[2] / "filler").mkdir()
-    target.format()
-    target.remount()
-    assert not (target.mounts[2] / "filler").exists()
-
-
-def test_placement_repeats_after_a_remount(local_target: Spec) -> None:
-    """What the allocator reset is for: a file that is made again gets the same place."""
-    target = claimed(local_target)
-    places = []
-    for _ in range(3):
-        target.remount()
-        path = target.mounts[0] / "measured.0"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
-        os.posix_fallocate(descriptor, 0, 64 * MIB)
-        os.close(descriptor)
-        places.append(run(["filefrag", "-e", str(path)]).stdout.splitlines()[3])
-        path.unlink()
-        os.sync()
-    assert len(set(places)) == 1
-
-
-def test_check_changes_nothing(new_target: Spec) -> None:
+def test_check_changes_nothing(new_target):
     assert claim.create(new_target, {}, True)["changed"]
     assert not Path(new_target["image_dir"]).exists() and not Path(new_target["home"]).exists()
-    claim.create(new_target, {}, False)
+    written(new_target)
     assert claim.claim(new_target, {}, True)["changed"] and not claim_file(new_target).exists()
-    claim.claim(new_target, {}, False)
+    claimed(new_target)
     with untouched(new_target):
         assert claim.release(new_target, {}, True)["changed"]
         assert claim.remove(new_target, {}, True)["changed"]
 
 
-@contextlib.contextmanager
-def backing_of(filesystem: str, tmp_path: Path) -> Iterator[Path]:
-    """A file system of 3 GiB on a loop device, for images to lie on."""
-    backing, point = tmp_path / "backing.img", tmp_path / "backing"
-    backing.touch()
-    os.truncate(backing, 3 * GIB)
-    run([f"mkfs.{filesystem}", "-q", str(backing)])
-    point.mkdir()
-    device = run(["losetup", "--find", "--show", str(backing)]).stdout.strip()
-    try:
-        filesystems.mount(filesystem, device, point)
-        yield point
-    finally:
-        mounting.unmount(point)
-        run(["losetup", "--detach", device])
-
-
-def test_size_follows_the_free_space(new_target: Spec, tmp_path: Path) -> None:
-    with backing_of("ext4", tmp_path) as small:
-        new_target |= {"image_dir": str(small / "images"), "size_gib": 16}
+def test_size_follows_the_free_space(new_target, tmp_path):
+    with small("ext4", tmp_path / "backing", size=3 * GIB) as backing:
+        new_target |= {"image_dir": str(backing.point / "images"), "size_gib": 16}
         assert "1 x 1 GiB" in claim.create(new_target, {}, True)["msg"]
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
             claim.create({**new_target, "minimum_gib": 2}, {}, False)
-        assert not (small / "images").exists()
+        assert not (backing.point / "images").exists()
 
 
 @pytest.mark.long
-def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target: Spec, tmp_path: Path) -> None:
-    with backing_of("btrfs", tmp_path) as store:
-        new_target["image_dir"] = str(store / "images")
-        Path(new_target["image_dir"]).mkdir()
-        made = claim.create(new_target, {}, False)
-        (image,) = made["images"]
-        assert image["nocow"] and "chattr +C" in made["msg"]
+def test_a_backing_store_that_copies_on_write_is_told_not_to(new_target, tmp_path):
+    with small("btrfs", tmp_path / "backing", size=3 * GIB) as backing:
+        new_target["image_dir"] = str(backing.point / "images")
+        os.mkdir(new_target["image_dir"])
+        image = claim.create(new_target, {}, False)["images"][0]
+        assert image["nocow"]
         assert "C" in run(["lsattr", image["image"]]).stdout.split()[0]
         claim.remove(new_target, {}, False)
         assert os.listdir(new_target["image_dir"]) == [], "it was there before, and stays"
 
 
 @pytest.mark.long
-def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target: Spec) -> None:
+def test_a_device_that_somebody_looks_at_for_a_moment_is_mounted_after_it(local_target):
     target = claimed(local_target)
     [device], [point] = target.devices, target.mounts
     mounting.unmount(point)

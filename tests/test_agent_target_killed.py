@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, images_of, take_down, written
+from local_targets import claim_file, claimed, images_of, take_down, written
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"
 
 
-def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
+def test_after_a_reboot_everything_is_put_back(local_target):
     target = claimed(local_target)
     take_down(target)
     again = open_target(local_target)
@@ -43,7 +43,7 @@ def test_after_a_reboot_everything_is_put_back(local_target: Spec) -> None:
 
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
 @pytest.mark.parametrize("killed", ["before mkfs", "in mkfs", "after mkfs"])
-def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: str) -> None:
+def test_a_format_that_was_killed(local_target, filesystem, killed):
     local_target["filesystem"] = filesystem
     target = claimed(local_target)
     (target.mounts[0] / "filler").mkdir()
@@ -63,62 +63,53 @@ def test_a_format_that_was_killed(local_target: Spec, filesystem: str, killed: s
 
 
 @pytest.mark.parametrize("sparse", first_of(False, True))
-def test_a_claim_killed_anywhere_is_finished_or_removed(new_target: Spec, sparse: bool) -> None:
-    local_target = {**new_target, "sparse": True} if sparse else written(new_target)
-    claim.create(local_target, {}, False)
-    given = json.dumps({"target": local_target})
-    for tenths in range(1, 9):
-        with subprocess.Popen(
-            [sys.executable, "-m", "fsage.host", "claim"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        ) as process:
-            process.stdin.write(given)
+def test_a_claim_killed_anywhere_is_finished_or_removed(new_target, sparse):
+    spec = {**new_target, "sparse": True} if sparse else written(new_target)
+    claim.create(spec, {}, False)
+    argv = [sys.executable, "-m", "fsage.host", "claim"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    for after_s in (0.2, 0.3, 0.5, 0.7):
+        given = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, "env": environment}
+        with subprocess.Popen(argv, start_new_session=True, **given) as process:
+            process.stdin.write(json.dumps({"target": spec}))
             process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(tenths / 10)
+                process.wait(after_s)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-        known = files.read_json(claim_file(local_target))
+        known = files.read_json(claim_file(spec))
         if known and known["status"] != "claimed":
             with pytest.raises(Refusal, match="interrupted"):
-                open_target(local_target)
-        if tenths % 3 == 0:
-            claim.remove(local_target, {}, False)
-            assert not claim_file(local_target).exists()
-            claim.create(local_target, {}, False)
-        if tenths % 4 == 0:
-            claim.claim(local_target, {}, False)
-            open_target(local_target)
-            claim.release(local_target, {}, False)
+                open_target(spec)
+        if after_s == 0.5:
+            claim.remove(spec, {}, False)
+            assert not claim_file(spec).exists()
+            claim.create(spec, {}, False)
+    claim.claim(spec, {}, False)
+    open_target(spec)
 
 
-def test_a_creation_that_was_killed_is_made_anew(new_target: Spec) -> None:
+def test_a_creation_that_was_killed_is_made_anew(new_target):
     claim.create(new_target, {}, False)
     journal = claim_file(new_target).parent / "images.json"
     known = files.read_json(journal)
-    image = known["images"][0]
+    [image] = known["images"]
+    half = known | {"images": [{"image": image["image"], "bytes": image["bytes"], "status": "planned"}]}
     loops.detach(image)
-    half = {key: image[key] for key in ("image", "bytes")} | {"status": "planned"}
-    files.write_json(journal, {**known, "images": [half]})
+    files.write_json(journal, half)
     os.truncate(image["image"], MIB)
     with pytest.raises(Refusal, match="has not been created"):
         claim.claim(new_target, {}, False)
     assert claim.create(new_target, {}, False)["changed"]
     assert os.stat(image["image"]).st_size == GIB
-    files.write_json(journal, {**known, "images": [half]})
-    loops.detach(images_of(new_target)[0] | loops.identity(image["image"]))
+    loops.detach(images_of(new_target)[0])
+    files.write_json(journal, half)
     claim.remove(new_target, {}, False)
     assert not Path(image["image"]).exists()
 
 
 @pytest.mark.parametrize("linux", ["present", "before 5.8"])
-def test_a_kill_just_after_a_device_was_attached_leaves_it_of_use(
-    new_target: Spec, monkeypatch: pytest.MonkeyPatch, linux: str
-) -> None:
+def test_a_kill_just_after_a_device_was_attached_leaves_it_of_use(new_target, monkeypatch, linux):
     ioctl = fcntl.ioctl
     last = loops.LOOP_CONFIGURE if linux == "present" else loops.LOOP_SET_DIRECT_IO
 

@@ -40,55 +40,46 @@ def phases(local_target: dict, request: pytest.FixtureRequest) -> Iterator[Phase
 def measured(phases: Phases, **more: object) -> tuple[dict[str, dict], dict[str, float]]:
     """A cell's phases by name, and its metrics."""
     params = allocator.Params.model_validate({"workload": "allocator", "iteration": 1, **more})
-    commands = allocator.commands(params, phases.target.claim)
 
     def remove() -> None:
         phases.target.remount()  # it may have been shut down
         remove_measured(phases.target)
 
-    taken, why, _ = phases.run({"phases": commands}, remove)
+    taken, why, _ = phases.run({"phases": allocator.commands(params, phases.target.claim)}, remove)
     remove()
     assert why is None, (why, taken)
-    observation = {
-        "status": "done",
-        "params": params.model_dump(),
-        "phases": json.loads(json.dumps(taken)),
-        "conditions": {"filesystem": phases.target.filesystem},
-    }
-    outcome = allocator.read(observation)
+    observation = {"status": "done", "params": params.model_dump(), "phases": json.loads(json.dumps(taken))}
+    outcome = allocator.read({**observation, "conditions": {"filesystem": phases.target.filesystem}})
     assert outcome.status == "valid", outcome
     return {phase["name"]: phase for phase in taken}, outcome.metrics
 
 
 @given(
-    st.lists(st.integers(1, 4000), min_size=2, max_size=12).map(
-        lambda gaps: [sum(gaps[: n + 1]) for n in range(len(gaps))]
-    ),
+    st.lists(st.integers(1, 4000), min_size=2, max_size=12),
     st.integers(1, 99),
     st.integers(1, 64),
     st.sampled_from([0, 128]),
     st.integers(1, 60),
 )
-def test_planted_free_space_is_as_much_as_requested_and_holes_stay_apart(
-    ends: list[int], fullness: int, hole: int, run: int, place: int
-) -> None:
-    usable = [(BLOCK * a, BLOCK * b) for a, b in zip(ends[::2], ends[1::2], strict=False)]
-    step = PlantFreeSpace(1, fullness, hole * BLOCK, run * BLOCK, place)
+def test_planted_free_space_is_as_much_as_requested_and_holes_stay_apart(gaps, fullness, hole, run, place):
+    ends = [BLOCK * end for end in itertools.accumulate(gaps)]
+    usable = list(zip(ends[::2], ends[1::2], strict=False))
+    hole_bytes, run_bytes = hole * BLOCK, run * BLOCK
     try:
-        wanted = step.wanted(usable)
+        wanted = PlantFreeSpace(1, fullness, hole_bytes, run_bytes, place).wanted(usable)
     except ValueError as why:
         assert "no run of" in str(why)
         return
     assert all(a % BLOCK == 0 and any(start <= a < b <= end for start, end in usable) for a, b in wanted)
     assert all(a[1] < b[0] for a, b in itertools.pairwise(wanted))
-    holes = [length for a, b in wanted if (length := b - a) == hole * BLOCK]
-    assert len(holes) + (run > 0) * (run != hole) == len(wanted)
-    assert run == 0 or any(b - a == run * BLOCK and a % (run * BLOCK) == 0 for a, b in wanted)
+    holes = [b - a for a, b in wanted].count(hole_bytes)
+    assert holes + (run > 0) * (run != hole) == len(wanted)
+    assert run == 0 or any(b - a == run_bytes and a % run_bytes == 0 for a, b in wanted)
     free = sum(end - start for start, end in usable) * (1 - fullness / 100)
-    assert sum(b - a for a, b in wanted) <= max(free, run * BLOCK) + BLOCK
+    assert sum(b - a for a, b in wanted) <= max(free, run_bytes) + BLOCK
 
 
-def test_holes_of_a_large_target_are_nearly_as_much_as_requested() -> None:
+def test_holes_of_a_large_target_are_nearly_as_much_as_requested():
     usable = [(group * 32768 * BLOCK + 260 * BLOCK, (group + 1) * 32768 * BLOCK) for group in range(20)]
     for fullness, hole in itertools.product((50, 85, 99), (1, 16, 256)):
         wanted = PlantFreeSpace(1, fullness, hole * BLOCK, 0, 0).wanted(usable)
@@ -98,7 +89,7 @@ def test_holes_of_a_large_target_are_nearly_as_much_as_requested() -> None:
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Phases) -> None:
+def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases):
     _, cold = measured(phases, request_size=8 * MIB, cache="cold")
     of_warm, warm = measured(phases, request_size=8 * MIB, cache="warm")
     assert cold["device_reads"] > 0 or phases.target.filesystem == "btrfs"
@@ -106,7 +97,6 @@ def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Ph
     kernel_threads_are_seen = any(b"kthreadd" in path.read_bytes() for path in Path("/proc").glob("2/comm"))
     assert ("kernel_threads_ms" in warm) == kernel_threads_are_seen
     counts = of_warm["fallocate"]["counters"]["allocator"][0]["counts"]
-    blocks = 8 * MIB // 4096
     if phases.target.filesystem == "ext4":
         assert counts["reqs"] == counts["success"] == 1
         assert 1 <= counts["groups_scanned"] <= warm["groups_considered"]
@@ -114,22 +104,14 @@ def test_a_call_is_cold_or_warm_and_what_the_allocator_did_is_counted(phases: Ph
         assert warm["device_reads"] < cold["device_reads"]
         assert "buddies_made" not in warm
     elif phases.target.filesystem == "xfs":
-        assert counts["blocks_allocated"] >= blocks
+        assert counts["blocks_allocated"] >= 8 * MIB // BLOCK
         assert warm["tree_lookups"] > 0
-    else:
-        assert set(counts) <= {
-            "commits",
-            "total_commit_ms",
-            "data_bytes_used",
-            "metadata_bytes_used",
-            "data_disk_total",
-        }
 
 
 @pytest.mark.root
-def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
+def test_a_file_in_extents_is_made_and_unlinked(phases):
     before = phases.target.free(phases.target.mounts[0])
-    _, metrics = measured(phases, extents=3000)
+    _, metrics = measured(phases, extents=1500)
     assert 0 < metrics["unlink_ms"] < metrics["freed_ms"]
     assert metrics["device_reads"] > 0
     phases.target.settle()
@@ -137,7 +119,8 @@ def test_a_file_in_extents_is_made_and_unlinked(phases: Phases) -> None:
 
 
 @pytest.mark.root
-def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target: dict) -> None:
+def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target):
+    """A mount option is of its own phases alone."""
     target = claimed(local_target)
     remove_measured(target)
     step = PlantFreeSpace(1, 50, 256 << 10, 64 * MIB, 60)
@@ -145,32 +128,24 @@ def test_ext4_considers_as_many_groups_as_a_planted_layout_makes_it(local_target
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         for optimized in (0, 1):
             of_cells = phases_of(target, hosts)
-            _, metrics = measured(of_cells, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
+            taken, metrics = measured(of_cells, request_size=32 * MIB, cache="warm", mb_optimize_scan=optimized)
             assert metrics["groups_considered"] == considered(notes["run_group"], bool(optimized))
+            (options,) = taken["fallocate"]["mount_options"]
+            assert ("mb_optimize_scan=1" in options.split(",")) == bool(optimized)
+    assert not any("mb_optimize_scan" in line for line in target.mount_options())
 
 
 @pytest.mark.root
-def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(spec: dict) -> None:
+def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(spec):
     for reset, loaded in (("remount", 8), ("cold", 0)):
         target = open_target({**spec, "allocator_reset": reset})
         target.remount()
         assert target.made_of.allocator_counts(target.devices[0])["buddies_generated"] == loaded, reset
 
 
-@pytest.mark.root
-def test_a_mount_option_is_of_its_own_phases_alone(local_target: dict) -> None:
-    target = claimed(local_target)
-    remove_measured(target)
-    with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
-        taken, _ = measured(phases_of(target, hosts), request_size=MIB, mb_optimize_scan=1)
-    (options,) = taken["fallocate"]["mount_options"]
-    assert "mb_optimize_scan=1" in options.split(",")
-    assert not any("mb_optimize_scan" in line for line in target.mount_options())
-
-
 @pytest.mark.long
 @pytest.mark.root
-def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(phases: Phases) -> None:
+def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(phases):
     mount = phases.target.mounts[0]
 
     def spins() -> Iterator[dict]:
@@ -191,25 +166,25 @@ def test_a_call_that_does_not_end_is_left_behind_and_the_target_is_free_again(ph
 @pytest.mark.root
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 @pytest.mark.timeout(600)
-def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target: dict, filesystem: str) -> None:
+def test_until_full_ends_by_itself_or_at_a_call_that_a_shutdown_ends(new_target, filesystem):
     """Free space is half a million holes of a block: one call for most of it takes seconds, and no signal."""
     target = claimed({**new_target, "size_gib": 4, "sparse": True, "amount_mib": 64, "filesystem": filesystem})
     remove_measured(target)
     host.plant_free_space(PlantFreeSpace(1, 50, BLOCK, 0, 0), target, [], ALONE, lambda: None)
-    before = target.free(target.mounts[0])
+    [mount] = target.mounts
+    before = target.free(mount)
     with closing(Hosts(target.spec, target.claim, inventory_of({}))) as hosts:
         phases = phases_of(target, hosts)
         taken, metrics = measured(phases, request_size=3 << 29, until_full=True, limit_s=1)
         (call,) = json.loads(taken["fill"]["stdout"])["calls"]
-        assert call["freed_by"] == "shutdown", call
+        assert call["freed_by"] == "shutdown" and call["functions"] and call["cpu_s"] > 0, call
         assert signs.judge([taken["fill"]]).warnings == [], "what follows a shutdown on request is no trouble"
-        assert call["functions"] and call["cpu_s"] > 0
         assert metrics["fill_unended"] == 1 and metrics["fill_ms"] >= 1000 and metrics["given_bytes"] == 0
-        assert target.free(target.mounts[0]).counted == before.counted, "what the call took by then is lost"
+        assert target.free(mount).counted == before.counted, "what the call took by then is lost"
 
         taken, metrics = measured(phases, request_size=64 * MIB, until_full=True, limit_s=60)
-        calls = json.loads(taken["fill"]["stdout"])["calls"]
+        last = json.loads(taken["fill"]["stdout"])["calls"][-1]
         assert metrics["fill_unended"] == 0 and metrics["calls"] >= before.bytes // (64 * MIB)
-        assert calls[-1]["bytes"] == BLOCK and calls[-1]["error"] == "ENOSPC", "down to the last block"
+        assert last["bytes"] == BLOCK and last["error"] == "ENOSPC", "down to the last block"
         assert metrics["given_bytes"] <= before.bytes < 1.02 * metrics["given_bytes"], "maps of extents"
-        assert target.free(target.mounts[0]).counted == before.counted
+        assert target.free(mount).counted == before.counted

@@ -12,8 +12,7 @@ from fsage.base import Refusal
 from fsage.host import containers
 from fsage.host.remote import probe
 from fsage.host.verbs import claim
-from fsage.model.declaration import complete
-from fsage.plan.target import Target
+from fsage.workloads import sequential
 
 MIB = 1 << 20
 CLAIM = {
@@ -26,24 +25,23 @@ CLAIM = {
 }
 FIO = ["apptainer", "exec", "--bind", "/m/0", "--bind", "/m/1", "/images/fio.sif", "fio"]
 IOR = ["apptainer", "exec", "--bind", "/m/0", "--bind", "/m/1", "/images/ior.sif"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 SEQUENTIAL = {"workload": "sequential", "transfer_size": 4 * MIB, "iteration": 1}
 METADATA = {"workload": "metadata", "files_per_task": 50, "iteration": 1}
 
 
 @pytest.mark.parametrize(
-    ("params", "tool", "starts"),
+    ("params", "starts"),
     [
-        (SEQUENTIAL, "fio", FIO),
-        (METADATA, "fio", FIO),
-        ({"workload": "device_range", "iteration": 1}, None, FIO),
-        ({"workload": "file_read", "transfer_size": MIB, "iteration": 1}, None, FIO),
+        (SEQUENTIAL | {"tool": "fio"}, FIO),
+        ({"workload": "device_range", "iteration": 1}, FIO),
+        ({"workload": "file_read", "transfer_size": MIB, "iteration": 1}, FIO),
         # The hybrid model: the host's launcher starts the container on each rank.
-        (SEQUENTIAL, "ior", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *IOR, "ior"]),
-        (METADATA, "mdtest", ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *IOR, "mdtest"]),
+        (SEQUENTIAL | {"tool": "ior"}, [*MPIRUN, "-np", "2", *IOR, "ior"]),
+        (METADATA | {"tool": "mdtest"}, [*MPIRUN, "-np", "2", *IOR, "mdtest"]),
     ],
 )
-def test_the_tool_is_started_in_its_container_and_told_the_same(params, tool, starts):
-    params = params | ({"tool": tool} if tool else {})
+def test_the_tool_is_started_in_its_container_and_told_the_same(params, starts):
     commands, known = workloads.load(params["workload"]).commands, workloads.params_of(params)
     bare = commands(known, {**CLAIM, "containers": None})
     for inside, outside in zip(commands(known, CLAIM), bare, strict=True):
@@ -53,16 +51,13 @@ def test_the_tool_is_started_in_its_container_and_told_the_same(params, tool, st
 
 def test_on_several_clients_the_tools_of_all_are_in_containers():
     claim_of_two = {**CLAIM, "kind": "lustre", "hosts": ["n1", "n2"]}
-    phase = workloads.load("sequential").commands(
-        workloads.load("sequential").Params.model_validate(SEQUENTIAL | {"tool": "fio"}), claim_of_two
-    )[0]
-    assert phase["argv"] == [*FIO, "--output-format=json", "--eta=never", "-"]
-    ior = workloads.load("sequential").commands(
-        workloads.load("sequential").Params.model_validate(SEQUENTIAL | {"tool": "ior"}), claim_of_two
-    )[0]
-    where = ["--host", "n1:2,n2:2", "--map-by", "slot"]
-    launched = ["mpirun", "--allow-run-as-root", "--oversubscribe", *where, "-np", "4"]
-    assert ior["argv"][:18] == [*launched, *IOR, "ior", "-v"]
+    argv = {}
+    for tool in ("fio", "ior"):
+        [phase, *_] = sequential.commands(workloads.params_of({**SEQUENTIAL, "tool": tool}), claim_of_two)
+        argv[tool] = phase["argv"]
+    assert argv["fio"] == [*FIO, "--output-format=json", "--eta=never", "-"]
+    launched = [*MPIRUN, "--host", "n1:2,n2:2", "--map-by", "slot", "-np", "4"]
+    assert argv["ior"][:18] == [*launched, *IOR, "ior", "-v"]
 
 
 @pytest.fixture
@@ -75,12 +70,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def claimed_with(folder: Path) -> dict:
-    return {"target": "x", "containers": str(folder), "images": containers.digests(str(folder))}
-
-
 def test_images_are_known_by_their_digest(folder):
-    ours = claimed_with(folder)
+    ours = {"target": "x", "containers": str(folder), "images": containers.digests(str(folder))}
     assert ours["images"] == {str(folder / "fio.sif"): hashlib.sha256(b"image").hexdigest()}
     containers.verify(ours)
     containers.verify({"target": "an older claim"})
@@ -106,10 +97,3 @@ def test_what_is_missing_is_said_before_anything_is_changed(folder, directory_ta
     assert not place.exists() and not home.exists()
     answer = probe.probe(directory_target, {}, False)["probe"]
     assert not answer["able"] and len(answer["missing"]) == 1 and answer["tools"]["fio"] is None
-
-
-def test_the_declaration_names_a_folder():
-    assert Target(complete({"name": "t", "kind": "directory"})).images is None
-    assert (
-        Target(complete({"name": "t", "kind": "directory", "containers": "/shared/images"})).images == "/shared/images"
-    )

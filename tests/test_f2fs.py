@@ -5,17 +5,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pandas as pd
 import pytest
-from guests import KERNELS, ask, observations, target
+from guests import KERNELS, ask, new_file, newest, observations, target
+from test_images import asked_of, shown
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.target import Target
 from fsage.layouts import filesystems
 from fsage.model import declaration
-from fsage.model.structure import Step
-from fsage.report.parts import Data
 from fsage.studies.defrag.model import Defragment
 from fsage.studies.f2fs import report
 from fsage.studies.f2fs import workloads as file_requests
@@ -31,7 +29,7 @@ needs_f2fs = pytest.mark.skipif(
 )
 
 
-def test_only_a_target_in_guests_can_have_it() -> None:
+def test_only_a_target_in_guests_can_have_it():
     assert declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})["filesystem"] == "f2fs"
     with pytest.raises(Refusal, match=r"'f2fs': allowed are btrfs, ext4, xfs; a target of kind uml can have it"):
         declaration.complete({"name": "a", "filesystem": "f2fs"})
@@ -40,7 +38,7 @@ def test_only_a_target_in_guests_can_have_it() -> None:
     assert {step.to_json()["method"] for step in images.recipe("80.00", 1, "f2fs", 1 << 30, "33M").steps} == {"write"}
 
 
-def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch):
     spec = declaration.complete({"name": "a", "kind": "uml", "filesystem": "f2fs"})
     monkeypatch.setenv("PATH", "/nowhere")
     kept.mkfs.cache_clear()
@@ -57,7 +55,7 @@ def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch: pyte
     assert uml.Uml.lacking(spec).missing == ["kernel 5.4: f2fs: the kernel does not know it"]
 
 
-def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
+def test_modules_are_loaded_after_those_that_they_need(tmp_path):
     (tmp_path / "modules.dep").write_text(
         "kernel/fs/f2fs/f2fs.ko.xz: kernel/lib/lz4.ko.xz kernel/lib/zlib.ko.xz\n"
         "kernel/crypto/crc32_generic.ko.xz:\nkernel/fs/ext4/ext4.ko.xz:\n"
@@ -67,7 +65,7 @@ def test_modules_are_loaded_after_those_that_they_need(tmp_path: Path) -> None:
     assert programs.module_files(tmp_path, "bfq") == [] == programs.module_files(tmp_path / "none", "f2fs")
 
 
-def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
+def test_what_is_reserved_lies_nowhere_so_it_is_refused():
     limits = SimpleNamespace(slack_bytes=0)
     of_f2fs = SimpleNamespace(filesystem="f2fs", mounts=[], capacity_bytes=MIB, limits=lambda: limits)
     quota = Quota(cast(Target, of_f2fs))
@@ -75,23 +73,24 @@ def test_what_is_reserved_lies_nowhere_so_it_is_refused() -> None:
         quota.fallocate(Path("/a"), MIB)
 
 
-def test_free_blocks_are_read_from_bitmaps_of_segments() -> None:
+def test_free_blocks_are_read_from_bitmaps_of_segments():
     lines = ["0  3|2  | 80 01", "1  0|16 | ff ff", "2  0|0  | 00 00 | 0"]  # with a time since Linux 7.2
     assert list(filesystems.free_of_segments(lines, 16, 100)) == [(101, 14), (132, 16)]
 
 
 @pytest.mark.long
 @needs_f2fs
-def test_more_requests_for_the_same_data_and_one_after_defragmentation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_requests_for_the_same_data_and_one_after_defragmentation(tmp_path, monkeypatch):
     spec, claimed = target(tmp_path, monkeypatch, filesystem="f2fs", size_gib=0.75)
-    steps: list[Step] = [ContendedFiles(1, 1, 4096)]
+    pieces, whole = ContendedFiles(1, 1, 4096), Defragment(1, "file", 60)
     metrics: dict[str, dict[str, float]] = {}
-    for name, more in (("before", []), ("after", [Defragment(1, "file", 60)])):
-        about = {"study": "s", "state": name, "steps": [step.to_json() for step in (*steps, *more)]}
-        about["claim"] = claimed["id"]
-        cells = [cell(claimed, pattern, scheduler) for pattern, scheduler in (("P5", "none"), ("P6", "bfq"))]
+    for name, steps in (("before", [pieces]), ("after", [pieces, whole])):
+        about = asked_of(claimed, name, *steps)
+        cells = []
+        for pattern, scheduler in (("P5", "none"), ("P6", "bfq")):
+            params = file_requests.Params(pattern=pattern, scheduler=scheduler, iteration=1)
+            phases = file_requests.commands(params, claimed)
+            cells.append(new_file(pattern, newest().name) | {"params": params.model_dump(), "phases": phases})
         assert ask(spec, "measure", **about, cells=cells)["undone"] is None
         [store] = ask(spec, "evidence", **about)["evidence"]["layout"]["stores"]
         assert store["filesystem"] == "f2fs" and store["free_extents"]["largest_bytes"] > 64 * MIB
@@ -99,54 +98,52 @@ def test_more_requests_for_the_same_data_and_one_after_defragmentation(
     for path, seen in observations(tmp_path):
         outcome = file_requests.read(seen)
         assert outcome.status == "valid", outcome.why
-        metrics[f"{path.parent.name} {path.name[:2]}"] = outcome.metrics
-    assert {name: counts["group1_requests_a_read"] for name, counts in metrics.items()} == {
-        "before P5": 16,
-        "before P6": 16,
-        "after P5": 1,
-        "after P6": 1,
-    }
-    for counts in metrics.values():
-        assert counts["group1_requests"] == counts["group1_requests_by_map"]
+        found = metrics[f"{path.parent.name} {path.name[:2]}"] = outcome.metrics
+        assert found["group1_requests_a_read"] == (16 if path.parent.name == "before" else 1)
+        assert found["group1_requests"] == found["group1_requests_by_map"]
     shared = metrics["before P5"]
     assert shared["group2_requests_a_read"] == 1 and shared["group1_reads"] == 2 * shared["group2_reads"]
     assert metrics["after P6"]["group1_extents"] < 8 < 512 < metrics["before P6"]["group1_extents"]
 
 
-def cell(claimed: Any, pattern: str, scheduler: str) -> dict[str, object]:
-    params = file_requests.Params(pattern=pattern, scheduler=scheduler, iteration=1)
-    about = {"name": f"{pattern}-{scheduler}", "kind": "planned", "attempt": 1, "order": 1}
-    return {**about, "params": params.model_dump(), "phases": file_requests.commands(params, claimed)}
-
-
-def row(stage: str, pattern: str, requests: int, iteration: int = 1, **more: object) -> dict[str, object]:
+def row(stage: str, pattern: str, requests: int, iteration: int = 1, extents: int = 1024) -> dict[str, object]:
     """Of a file of 64 reads, group 2's whole."""
-    params = {"pattern": pattern, "scheduler": "none", "transfer_size": 1 << 16}
-    about = {"kind": "planned", "workload": "file_requests", "status": "valid", "why": None, "iteration": iteration}
-    about |= {f"param.{name}": value for name, value in params.items()}
-    about |= {"axis.piece_bytes": 4096, "axis.stage": stage}
+    about = {
+        "kind": "planned",
+        "workload": "file_requests",
+        "status": "valid",
+        "why": None,
+        "iteration": iteration,
+        "param.pattern": pattern,
+        "param.scheduler": "none",
+        "param.transfer_size": 1 << 16,
+        "axis.piece_bytes": 4096,
+        "axis.stage": stage,
+        "group1_extents": extents,
+        "group2_extents": 64,
+        "most_request_kib": 127.0,
+    }
     for name, count in (("1", requests), ("2", 64)):
-        of = {"reads": 64, "requests": count, "jumps": count, "jump_bytes": 4096 * count, "extents": count}
-        of |= {"requests_a_read": count / 64, "computed_bw_mib_s": 1.0}
+        of = {"reads": 64, "requests": count, "jumps": count, "jump_bytes": 4096 * count, "computed_bw_mib_s": 1.0}
         about |= {f"group{name}_{key}": value for key, value in of.items()}
-    return {**about, "most_request_kib": 127.0, **more}
+        about[f"group{name}_requests_a_read"] = count / 64
+    return about
 
 
-def test_the_first_sentence_says_how_many_requests() -> None:
+def test_the_first_sentence_says_how_many_requests():
     rows = [row("before", "P1", 0), row("before", "P4", 1024), row("before", "P6", 1024), row("after", "P4", 64)]
-    rows += [row("after", "P6", 64, group1_extents=1), row("after", "P6", 65, 2)]
-    frame = pd.DataFrame(rows)
-    said = report.answer(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame))
+    data = shown([*rows, row("after", "P6", 64, extents=1), row("after", "P6", 65, 2)])
+    said = report.answer(data)
     assert said and said.sentences == [
         "Reading the same data takes 16 requests instead of 1 for each 64K where the file is fragmented in pieces of "
         "4K; after defragmentation 1, because the file has 1 extent instead of 1,024.",
         "At equal weights and equal bytes the group that reads the pieces has 94% of all requests, and afterwards 50%.",
         "Measured again on the same image, 1 of 1 cells differ in a count.",
     ]
-    section = report.table(Data(frame.iloc[:0], [], frame.iloc[:0], [], frame))
+    section = report.table(data)
     assert section and section.table[1][2:8] == ["64K", "2 (100)", "whole", "64", "1", "1"]
 
 
-def test_a_read_that_does_not_divide_is_refused() -> None:
+def test_a_read_that_does_not_divide_is_refused():
     with pytest.raises(ValueError, match="transfer_size 98304 does not divide 1 MiB"):
         file_requests.commands(file_requests.Params(pattern="P6", transfer_size=98304, iteration=1), cast(Any, {}))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from machine import LIBRARY, PLACE, Machine
 from small_filesystems import MIB, small
-from tiers import first_of
 
 from fsage.host.system import mounting
 from fsage.layouts.machine import exclusive
@@ -22,24 +21,24 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("device_model", first_of(None, {"kind": "seek"}), ids=["no model", "seek"])
-def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(
-    machine: Machine, local_target: Spec, device_model: dict | None
-) -> None:
+@pytest.mark.parametrize("device_model", [None, {"kind": "seek"}], ids=["no model", "seek"])
+def test_a_program_with_mounts_of_its_own_does_not_hold_a_target(machine, local_target, device_model):
     local_target["device_model"] = device_model
-    for verb in ("create", "claim"):
-        assert not machine.agent(verb, local_target).get("failed")
+    asked(machine, local_target, "create", "claim")
     assert device_model is None or "fuse" not in machine.mounts()
     machine.copies()
-    study = {"study": "s", "state": "empty", "steps": []}
-    for verb in ("scrub", "evidence", "release"):
-        answer = machine.agent(verb, local_target, study)
+    asked(machine, local_target, "scrub", "evidence", "release")
+
+
+def asked(machine: Machine, spec: Spec, *verbs: str) -> None:
+    """Have verbs done that must not fail."""
+    for verb in verbs:
+        answer = machine.agent(verb, spec, {"study": "s", "state": "empty", "steps": []})
         assert not answer.get("failed"), answer["msg"]
 
 
-def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine: Machine, local_target: Spec) -> None:
-    for verb in ("create", "claim"):
-        assert not machine.agent(verb, local_target).get("failed")
+def test_a_target_is_seen_by_who_enters_and_by_nobody_else(machine, local_target):
+    asked(machine, local_target, "create", "claim")
     point = Path(local_target["mount_dir"]) / local_target["name"] / "0"
     enter = [str(Path(sys.executable).with_name("fsage")), "enter"]
     assert str(point) not in machine.mounts()
@@ -68,9 +67,7 @@ until test -e in; do sleep 0.01; done
 ENTER = "import sys; from fsage.host.system import namespace; exec('with namespace.entered():\\n    ' + sys.argv[1])"
 
 
-def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namespace(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namespace(machine, tmp_path):
     enter = f'env PYTHONPATH="{LIBRARY}" {sys.executable} -c "{ENTER}"'
     done = machine.run("sh", "-ec", f"cd {tmp_path}; {TWO.format(enter=enter)}", check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -78,7 +75,7 @@ def test_the_last_of_two_commands_leaves_although_the_other_one_ended_the_namesp
 
 
 @pytest.mark.long
-def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_path: Path) -> None:
+def test_nobody_elses_device_is_held(machine, local_target, tmp_path):
     """Mounts of a machine that shares none, as a container's: the copies in fsage's namespace do not follow them."""
     with small("ext4", tmp_path / "elsewhere", size=8 * MIB) as there:
         mounting.unmount(there.point)
@@ -86,8 +83,7 @@ def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_p
         device = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
         try:
             machine.run("mount", device, str(there.point))
-            for verb in ("create", "claim"):
-                assert not machine.agent(verb, local_target).get("failed")
+            asked(machine, local_target, "create", "claim")
             machine.run("umount", str(there.point))
             assert exclusive(device), "who unmounted it has it"
             machine.run("mount", device, str(there.point))
@@ -96,8 +92,7 @@ def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_p
             assert said.startswith(f"{there.point} lies on a mount that fsage's mount namespace on "), said
             assert os.listdir(there.point) == [] and machine.run("ls", str(there.point)).stdout == "lost+found\n"
             machine.agent("release", local_target)
-            answer = machine.agent("release", other)
-            assert not answer.get("failed"), "a namespace that is made now has it"
+            asked(machine, other, "release")  # a namespace that is made now has it
         finally:
             machine.run("umount", str(there.point), check=False)
             subprocess.run(["losetup", "--detach", device], check=True)
@@ -105,20 +100,16 @@ def test_nobody_elses_device_is_held(machine: Machine, local_target: Spec, tmp_p
 
 
 @pytest.mark.long
-def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alone(
-    machine: Machine, local_target: Spec, tmp_path: Path
-) -> None:
-    for verb in ("create", "claim"):
-        assert not machine.agent(verb, local_target).get("failed")
+def test_commands_of_a_program_with_mounts_of_its_own_leave_everybody_elses_alone(machine, local_target, tmp_path):
+    asked(machine, local_target, "create", "claim")
     note = machine.run("cat", f"{PLACE}/inode").stdout
     service = Machine(lambda *words: machine.copies())
     other = {**local_target, "name": f"{local_target['name']}b", "home": str(tmp_path / "other")}
     other["image_dir"] = str(Path(local_target["image_dir"]).with_name("others"))
     try:
-        for verb in ("create", "claim", "remove"):
-            assert not service.agent(verb, other).get("failed")
+        asked(service, other, "create", "claim")
     finally:
-        service.agent("remove", other)
+        asked(service, other, "remove")
     assert machine.run("cat", f"{PLACE}/inode").stdout == note
     assert machine.agent("claim", local_target)["msg"].endswith("is claimed and intact")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,9 @@ import pytest
 from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
+from test_measure import asked, cell, observed
 
 from fsage.base import Refusal
-from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import commands
@@ -28,7 +26,7 @@ from fsage.host.verbs import claim
 from fsage.model.structure import Step
 from fsage.studies.netflow import workloads as netflow
 from fsage.studies.paf.model import Populate
-from fsage.workloads import metadata, sequential
+from fsage.workloads import metadata
 from fsage.workloads.shared import mpirun
 
 SOMEBODY = pwd.getpwnam("nobody")
@@ -45,20 +43,17 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
-def measured(spec: dict[str, Any], workload: Any, params: dict, hosts: dict | None, *steps: Step) -> dict[str, Any]:
+def measured(spec: dict, workload: Any, params: dict, hosts: dict | None, *steps: Step) -> dict:
     """What is observed of one cell."""
-    target = open_target(spec)
-    todo = workload.commands(workload.Params.model_validate(params), target.claim, steps)
-    name = params["workload"]
-    cell = {"name": name, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": todo}
-    asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": list(steps), "reuse": "nested"}
-    request = {**asked, "cells": [cell], **({"hosts": hosts} if hosts else {})}
-    assert measure.measure(spec, request, False)["measured"] == 1
-    return json.loads(next((target.home / "outbox").rglob(f"{name}.1.json")).read_text())
+    todo = workload.commands(workload.Params.model_validate(params), open_target(spec).claim, steps)
+    of_cell = {**cell(spec, params["workload"]), "params": params, "phases": todo}
+    more = {"hosts": hosts} if hosts else {}
+    assert measure.measure(spec, asked([of_cell], steps=list(steps), state="wanted", **more), False)["measured"] == 1
+    return observed(spec, params["workload"])[0]
 
 
 @pytest.mark.root
-def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[str, Any]) -> None:
+def test_what_is_measured_runs_as_the_user_who_is_declared(local_target):
     spec = {**local_target, "run_as": SOMEBODY.pw_name}
     del spec["mount_dir"]  # the test's own folder is closed to others
     claim.create(spec, {}, False)
@@ -72,7 +67,6 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
     said = [str(SOMEBODY.pw_uid), groups, SOMEBODY.pw_dir, f"CapEff:\t{0:016x}"]
     assert (ran["rc"], ran["stdout"].splitlines()) == (0, said), ran["stderr"]
     assert (place / "made").owner() == SOMEBODY.pw_name and target.claim["uid"] == target.uid == SOMEBODY.pw_uid
-    assert claiming.measured(target, claiming.NONE, 64, 1)["write_mib_s"] > 0
     assert target.front(["fio", f"--filename={target.devices[0]}"]) == [], "the device itself only root reads"
     assert "--allow-run-as-root" not in mpirun(target.claim) and "--allow-run-as-root" in mpirun({"uid": 0})
     (place / "made").chmod(0o600)
@@ -84,9 +78,7 @@ def test_what_is_measured_runs_as_the_user_who_is_declared(local_target: dict[st
 @pytest.mark.parametrize(
     ("name", "said"), [("n0body-here", "and .* has no such user; nothing was touched"), ("a b", "the name of a user")]
 )
-def test_a_user_who_is_not_there_is_refused_before_the_first_change(
-    local_target: dict[str, Any], name: str, said: str
-) -> None:
+def test_a_user_who_is_not_there_is_refused_before_the_first_change(local_target, name, said):
     claim.create(local_target, {}, False)
     with pytest.raises(Refusal, match=said):
         claim.claim({**local_target, "run_as": name}, {}, False)
@@ -95,7 +87,7 @@ def test_a_user_who_is_not_there_is_refused_before_the_first_change(
 
 @pytest.mark.long
 @pytest.mark.root
-def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_several_clients_each_fio_runs_as_him(place, monkeypatch):
     noted, programs, other = place / "noted", place / "bin", place / "n2"
     programs.mkdir()
     noted.touch()
@@ -107,47 +99,35 @@ def test_on_several_clients_each_fio_runs_as_him(place: Path, monkeypatch: pytes
     spec |= {"budget_gib": 0.25, "scale": {"file_size": 0.125, "tasks": 1}, "amount_mib": 8}
     spec["run_as"] = SOMEBODY.pw_name
     hosts = {"clients": [{"name": "n1"}, {"name": "n2", "python": str(other), "local": True}], "servers": []}
-
-    def is_there(lie: str = "") -> None:
-        other.write_text(BOOT.format(python=sys.executable, lie=lie))
-        other.chmod(0o755)
-
     for lie, why in (
-        (
-            "pwd.getpwnam = {}.__getitem__",
-            r"n2 lacks user nobody \(fsage_target.run_as\): .*; nothing was touched",
-        ),
+        ("pwd.getpwnam = {}.__getitem__", r"n2 lacks user nobody \(fsage_target.run_as\): .*; nothing was touched"),
         (
             "real = pwd.getpwnam; pwd.getpwnam = lambda name: pwd.struct_passwd((name, 'x', 77, *real(name)[3:]))",
             f"clients differ in the number of the user who measures: n1: {SOMEBODY.pw_uid}; n2: 77",
         ),
     ):
-        is_there(lie)
+        other.write_text(BOOT.format(python=sys.executable, lie=lie))
+        other.chmod(0o755)
         with pytest.raises(Refusal, match=why):
             claim.create(spec, {"hosts": hosts}, False)
         assert not (place / "target").exists()
-    is_there()
+    other.write_text(BOOT.format(python=sys.executable, lie=""))
     claim.create(spec, {"hosts": hosts}, False)
     claim.claim(spec, {"hosts": hosts}, False)
     bring(spec, STEP)
-    for workload, params in (
-        (sequential, {"workload": "sequential", "transfer_size": 4 * MIB}),
-        (metadata, {"workload": "metadata", "files_per_task": 20}),
-    ):
-        noted.write_text("")
-        seen = measured(spec, workload, {**params, "tool": "fio", "iteration": 1}, hosts, STEP)
-        assert [each["rc"] for each in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
-        ran = noted.read_text().split()
-        assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
-    bring(spec, replace(STEP, seed=2))
-    claim.release(spec, {}, False)
+    noted.write_text("")
+    params = {"workload": "metadata", "files_per_task": 20, "tool": "fio", "iteration": 1}
+    seen = measured(spec, metadata, params, hosts, STEP)
+    assert [each["rc"] for each in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
+    ran = noted.read_text().split()
+    assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
     claim.remove(spec, {}, False)
     assert not (place / "target").exists()
 
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_program_of_the_agents_own_runs_as_him(new_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_the_agents_own_runs_as_him(new_target, monkeypatch):
     """The agent's code and a job's files are root's, wherever they are; he gets copies."""
     del new_target["mount_dir"]
     python = shutil.which("python3", path="/usr/bin")

@@ -21,25 +21,26 @@ from fsage.host.targets.opening import open_target
 from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.structure import path_of
-from fsage.studies.paf.model import Fragment
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
+P70 = populate(70)
+F10 = fragment(10)
+F30 = fragment(30)
+SECOND = populate(9, 2)
 
 
 def test_nested_states_delete_more_and_keep_the_instance(spec):
-    tokens = [bring(spec, populate(70), *([fragment(bb)] if bb else [])) for bb in (0, 10, 30, 60)]
+    tokens = [bring(spec, P70, *more) for more in ([], [F10], [F30], [fragment(60)])]
     assert len({token["instance"] for token in tokens}) == 1
     assert all(after["files"] < before["files"] for before, after in pairwise(tokens))
     target = open_target(spec)
-    kept = {entry.name for entry in fillers(target.mounts[0])}
     count = tokens[0]["files"]
-    assert kept == {f"{index:07d}" for index in range(count)} - {
-        f"{index:07d}" for index in Fragment(1, 60, 67005).to_delete(count)
-    }
+    kept = {*range(count)} - {*fragment(60).to_delete(count)}
+    assert {int(entry.name) for entry in fillers(target.mounts[0])} == kept
     share = tokens[0]["achieved"][0]
     assert 0 <= 70 - share["capacity_percent_achieved"] < 100 * 8 * MIB / target.capacity_bytes
-    assert bring(spec, populate(70), fragment(30))["instance"] != tokens[0]["instance"], "going back means emptying"
+    assert bring(spec, P70, F30)["instance"] != tokens[0]["instance"], "going back means emptying"
 
 
 def test_the_same_seed_gives_the_same_extents_after_a_rebuild(spec):
@@ -66,11 +67,18 @@ def test_nothing_is_written_below_a_mount_that_is_gone(spec):
 @pytest.mark.long
 def test_extents_do_not_depend_on_the_cpu_that_the_scheduler_chose(spec, monkeypatch):
     """ext4 serves small files from a preallocation of each CPU; stamp and token are written from two, if allowed."""
-    stamp, digests = Target.stamp, []
-    for then in sorted(os.sched_getaffinity(0))[:2]:
+    allowed = os.sched_getaffinity(0)
+    stamp = Target.stamp
+    digests = []
+
+    def move_to(cpu: int) -> None:
+        os.sched_setaffinity(0, {cpu})
+        os.sched_setaffinity(0, allowed)
+
+    for then in sorted(allowed)[:2]:
 
         def stamp_and_move(target, index, then=then):
-            move_to(0)
+            move_to(min(allowed))
             stamp(target, index)
             move_to(then)
 
@@ -78,13 +86,6 @@ def test_extents_do_not_depend_on_the_cpu_that_the_scheduler_chose(spec, monkeyp
         digests.append(bring(spec, populate(60, sizes=(MIB,)))["digest"])
         bring(spec, populate(20))
     assert len(set(digests)) == 1 and digests[0]
-
-
-def move_to(cpu: int) -> None:
-    allowed = os.sched_getaffinity(0)
-    if cpu in allowed:
-        os.sched_setaffinity(0, {cpu})
-        os.sched_setaffinity(0, allowed)
 
 
 def test_several_generations_and_sizes(spec):
@@ -98,64 +99,21 @@ def test_several_generations_and_sizes(spec):
     assert done["bytes"] == sum(structure.expected(steps, target.capacity_bytes).values())
 
 
-@pytest.mark.long
-def test_written_in_shards_gives_the_same_files(spec):
-    alone = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20))
-    names = {entry.name for entry in fillers(open_target(spec).mounts[0])}
-    bring(spec, populate(10))
-    shared = bring(spec, populate(30, sizes=(4 * MIB,), method="write"), fragment(20), shards=3)
-    assert {entry.name for entry in fillers(open_target(spec).mounts[0])} == names
-    assert (shared["files"], shared["bytes"]) == (alone["files"], alone["bytes"])
-
-
 def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
     step = populate(90)
     request = {"state": "wanted", "steps": [step], "reuse": "nested", "study": "test"}
     state.scrub(spec, request, False)
-    begun = state.begin("populate", spec, request, False)
+    state.begin("populate", spec, request, False)
     target = open_target(spec)
     files.fallocate(target.mounts[0] / "somebody_elses", target.capacity_bytes // 2)
     with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*were 90% of"):
-        state.work(spec, request, structure.read(begun["step"]))
-
-
-def test_fresh_never_goes_on_from_another_state(spec):
-    first = bring(spec, populate(40), fragment(10))
-    assert bring(spec, populate(40), fragment(10), reuse="fresh")["instance"] == first["instance"], "it is there"
-    assert bring(spec, populate(40), fragment(30), reuse="fresh")["instance"] != first["instance"]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
-def test_other_file_systems(local_target, filesystem):
-    local_target["filesystem"] = filesystem
-    claimed(local_target)
-    first = bring(local_target, populate(50), fragment(30))
-    assert state.diagnose(local_target, {"steps": [populate(50), fragment(30)]}, False)["todo"] == []
-    bring(local_target, populate(20))
-    again = bring(local_target, populate(50), fragment(30))
-    assert (again["files"], again["bytes"]) == (first["files"], first["bytes"])
-    if filesystem == "xfs":
-        assert again["digest"] == first["digest"]
-
-
-@pytest.mark.long
-def test_several_stores_share_the_files(new_target):
-    new_target.update(stores=2, size_gib=2)
-    claimed(new_target)
-    done = bring(new_target, populate(40), fragment(30))
-    target = open_target(new_target)
-    there = [{int(entry.name) for entry in fillers(mount)} for mount in target.mounts]
-    assert all(index % 2 == store for store, indices in enumerate(there) for index in indices)
-    assert done["files"] == sum(map(len, there)) and all(there)
-    again = bring(new_target, populate(20))
-    assert again["instance"] != done["instance"] and again["epoch"] > done["epoch"], "the token is on the first store"
+        state.work(spec, request, step)
 
 
 def test_an_altered_target_is_not_believed(spec):
-    bring(spec, populate(50), fragment(30))
+    bring(spec, P70, F30)
     mount = open_target(spec).mounts[0]
-    request = {"steps": [populate(50), fragment(30)], "state": "wanted"}
+    request = {"steps": [P70, F30], "state": "wanted"}
     some = list(fillers(mount))[2].path
     before = os.stat(some)
     os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
@@ -168,49 +126,48 @@ def test_an_altered_target_is_not_believed(spec):
 
 def test_files_that_moved_show_in_the_digest(spec):
     """e4defrag or a copy in place keeps name and size; the extents tell."""
-    bring(spec, populate(50), fragment(30))
-    target = open_target(spec)
-    path = next(fillers(target.mounts[0])).path
-    before = digest(target.mounts)
-    stat = os.stat(path)
-    os.unlink(path)
-    files.fallocate(target.mounts[0] / "elsewhere", 1 << 20)
-    files.fallocate(Path(path), stat.st_size)
-    assert digest(target.mounts)["hash"] != before["hash"]
+    bring(spec, populate(50), F30)
+    [mount] = open_target(spec).mounts
+    path = Path(next(fillers(mount)).path)
+    before = digest([mount])
+    size = path.stat().st_size
+    path.unlink()
+    files.fallocate(mount / "elsewhere", MIB)
+    files.fallocate(path, size)
+    assert digest([mount])["hash"] != before["hash"]
 
 
-def test_a_torn_or_foreign_token_counts_as_none(spec):
+def test_a_torn_token_counts_as_none(spec):
     bring(spec, populate(30))
     mount = open_target(spec).mounts[0]
     path = claims.token_path(mount)
     whole = path.read_bytes()
-    assert claims.read_token(mount).status == "ready"
     path.write_bytes(whole[:40] + b"X" + whole[41:])
     assert claims.read_token(mount) is None
     with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
-        state.begin("populate", spec, {"steps": [populate(30), fragment(10)], "state": "wanted"}, False)
+        state.begin("populate", spec, {"steps": [populate(30), F10], "state": "wanted"}, False)
 
 
 def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
-    bring(spec, populate(60), fragment(40))
+    bring(spec, P70, F30)
     with pytest.raises(Refusal, match="only an empty target leads to state"):
-        state.begin("fragment", spec, {"steps": [populate(60), fragment(20)], "state": "60.20"}, False)
-    assert state.diagnose(spec, {"steps": [populate(60), fragment(40)]}, False)["todo"] == []
+        state.begin("fragment", spec, {"steps": [P70, F10], "state": "70.10"}, False)
+    assert state.diagnose(spec, {"steps": [P70, F30]}, False)["todo"] == []
 
 
 @pytest.mark.parametrize(
     ("done", "steps", "rest"),
     [
-        ([], [populate(70)], [populate(70)]),
-        ([populate(70)], [populate(70), fragment(10)], [fragment(10)]),
-        ([populate(70), fragment(10)], [populate(70), fragment(30)], [fragment(30)]),
-        ([populate(70), fragment(30)], [populate(70), fragment(30)], []),
-        ([populate(70), fragment(30)], [populate(70), fragment(10)], None),
-        ([populate(70), fragment(30)], [populate(70)], None),
-        ([populate(70)], [populate(80)], None),
-        ([populate(70), fragment(10)], [populate(70), replace(fragment(30), seed=1)], None),
-        ([populate(70), fragment(10)], [populate(70), fragment(30), populate(9, 2)], [fragment(30), populate(9, 2)]),
-        ([populate(70), fragment(30), populate(9, 2)], [populate(70), fragment(40), populate(9, 2)], None),
+        ([], [P70], [P70]),
+        ([P70], [P70, F10], [F10]),
+        ([P70, F10], [P70, F30], [F30]),
+        ([P70, F30], [P70, F30], []),
+        ([P70, F30], [P70, F10], None),
+        ([P70, F30], [P70], None),
+        ([P70], [populate(80)], None),
+        ([P70, F10], [P70, replace(F30, seed=1)], None),
+        ([P70, F10], [P70, F30, SECOND], [F30, SECOND]),
+        ([P70, F30, SECOND], [P70, fragment(40), SECOND], None),
     ],
 )
 def test_what_is_left_to_do(done, steps, rest):
