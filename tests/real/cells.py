@@ -12,7 +12,6 @@ from threading import Thread
 from typing import Any
 
 from local_targets import claimed
-from project import descendants
 from states import bring, fragment, populate
 
 from fsage import workloads
@@ -39,9 +38,10 @@ class Bench:
 
     def cell(self, name: str, params: dict[str, Any], claim: dict[str, Any] | None = None, **changed: Any) -> dict:
         """A cell of the request, its commands made for this target's claim or another."""
-        workload = workloads.load(params["workload"])
         params = {**params, **changed}
-        phases = workload.commands(workload.Params.model_validate(params), {**self.claim, **(claim or {})})
+        phases = workloads.load(params["workload"]).commands(
+            workloads.load(params["workload"]).Params.model_validate(params), {**self.claim, **(claim or {})}
+        )
         return {"name": name, "kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
 
     def records(self, *cells: dict) -> dict[str, dict]:
@@ -57,6 +57,34 @@ class Bench:
         raw.write_bytes(kept.read_bytes())
         return make_record(json.loads(raw.read_text()), raw, self.folder)
 
+    def measured(self, name: str) -> str:
+        """The path of a file that cells make."""
+        return str(self.target.mounts[0] / "measured" / name)
+
+
+def between(cell: dict, after: str, *argv: str) -> dict:
+    """The cell with a command after a phase."""
+    at = [phase["name"] for phase in cell["phases"]].index(after) + 1
+    meddled = {"name": "meddled", "argv": list(argv), "reads": False}
+    return {**cell, "phases": [*cell["phases"][:at], meddled, *cell["phases"][at:]]}
+
+
+def descendants() -> dict[int, str]:
+    """The processes that this one started, directly or not, each with its program's name."""
+    parents, names = {}, {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (entry / "stat").read_text().partition(" (")[2].rpartition(") ")
+        except OSError:
+            continue
+        pid = int(entry.name)
+        names[pid], parents[pid] = name, int(rest.split()[1])
+    mine, grown = {os.getpid()}, -1
+    while grown != len(mine):
+        grown = len(mine)
+        mine |= {pid for pid, parent in parents.items() if parent in mine}
+    return {pid: names[pid] for pid in mine - {os.getpid()}}
+
 
 def meanwhile(programs: tuple[str, ...], number: signal.Signals, run: Callable[[], Any]) -> Any:
     """Signal one of these programs a while after it was started by `run`; what that returns."""
@@ -64,11 +92,10 @@ def meanwhile(programs: tuple[str, ...], number: signal.Signals, run: Callable[[
     def wait_and_signal() -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            for name in programs:
-                if found := descendants(os.getpid(), name):
-                    time.sleep(0.3)
-                    os.kill(found[0], number)
-                    return
+            if found := [pid for pid, name in descendants().items() if name in programs]:
+                time.sleep(0.3)
+                os.kill(found[0], number)
+                return
             time.sleep(0.02)
 
     thread = Thread(target=wait_and_signal)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -48,10 +49,13 @@ def warm(phases: Counted, phase: dict) -> dict:
     return dropped
 
 
-def requests() -> int:
-    """How many requests this client has sent to MDTs (mdc) and OSTs (osc)."""
-    text = "\n".join(lctl.get("mdc.*.stats", "osc.*.stats").values())
-    return sum(map(int, re.findall(r"^req_waittime +(\d+) samples", text, re.MULTILINE)))
+def requests() -> Counter[str]:
+    """How many requests this client has sent to MDTs (mdc) and OSTs (osc), by operation."""
+    sent: Counter[str] = Counter()
+    for name, text in lctl.get("mdc.*.stats", "osc.*.stats").items():
+        for operation, count in re.findall(r"^(\w+) +(\d+) samples", text, re.MULTILINE):
+            sent[f"{name.partition('.')[0]} {operation}"] += int(count)
+    return sent
 
 
 class Counted(Phases):
@@ -65,11 +69,13 @@ class Counted(Phases):
     def call(self, phase: dict, inherited: Sequence[int] = ()) -> dict:
         before = requests()
         done = super().call(phase, inherited)
-        return {**done, "requests": requests() - before}
+        sent = requests() - before
+        total = sum(count for operation, count in sent.items() if operation.endswith(" req_waittime"))
+        return {**done, "requests": total, "operations": dict(sent)}
 
 
 def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[str, list[dict]]]:
-    """Phase -> way -> {"requests", "metadata"} of each time."""
+    """Phase -> way -> {"requests", "operations", "wall_s", "metadata"} of each time."""
     target = opened(spec, request)
     found: dict[str, dict[str, list[dict]]] = {}
     with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
@@ -81,7 +87,7 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
                 taken, why, _ = phases.run(request["cells"][0], lambda: None)
                 assert why is None, (why, taken)
                 for each in taken:
-                    kept = {key: each[key] for key in ("requests", "metadata")}
+                    kept = {key: each[key] for key in ("requests", "operations", "wall_s", "metadata")}
                     found.setdefault(each["name"], {}).setdefault(way.__name__, []).append(kept)
                 remove_measured(target, state)
     return found

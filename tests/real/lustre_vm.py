@@ -22,7 +22,7 @@ from typing import Any
 import preloaded
 import pytest
 import yaml
-from project import Project, kill_group, make_project, printed, succeeded
+from project import Project, kill_group, make_project
 
 from fsage.host.system.library import BOOT, packed, sent
 
@@ -115,12 +115,12 @@ def tables() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def filled(number: int) -> Iterator[str]:
-    """A shell line that leaves an OST 8 MiB; what it wrote goes in the end."""
+def filled(number: int, left_kib: int = 8192) -> Iterator[str]:
+    """A shell line that leaves an OST a few MiB; what it wrote goes in the end."""
     foreign = f"{MOUNT}/foreign"
     free = f"$(lfs df {MOUNT} | awk '/OST:{number}/ {{ print $4 }}')"
     try:
-        yield f"lfs setstripe -c 1 -i {number} {foreign} && fallocate -l $(({free} - 8192))K {foreign}"
+        yield f"lfs setstripe -c 1 -i {number} {foreign} && fallocate -l $(({free} - {left_kib}))K {foreign}"
     finally:
         ssh(f"rm -f {foreign}")
         used_mib()
@@ -147,7 +147,8 @@ class LustreProject(Project):
 
     def done(self, *argv: str) -> str:
         """What a command prints that must succeed."""
-        ran = succeeded(self.run(*argv))
+        ran = self.run(*argv)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout + ran.stderr
 
     def fails(self, *argv: str) -> str:
@@ -155,14 +156,7 @@ class LustreProject(Project):
         ran = self.run(*argv)
         assert ran.returncode != 0, ran.stdout + ran.stderr
         assert "Traceback" not in ran.stdout + ran.stderr
-        return printed(ran)
-
-    def claim(self) -> None:
-        self.done(*self.playing("local_target.yml", "claim.yml"))
-
-    def release(self, *more: str) -> None:
-        """Release the target; `more`: further words."""
-        self.done(*self.playing("release.yml", *more))
+        return " ".join((ran.stdout + ran.stderr).split())
 
     def playing(self, *words: str) -> tuple[str, ...]:
         return ("ansible-playbook", "-i", f"inventories/{self.spec['name']}", *preloaded.playbooks(*words))
@@ -173,10 +167,15 @@ class LustreProject(Project):
         place = self.root / "inventories" / self.spec["name"] / "group_vars/all/target.yml"
         place.write_text(yaml.safe_dump({"fsage_target": self.spec}))
 
+    def claim_file(self) -> dict[str, Any]:
+        return json.loads((self.root / "results" / "targets" / f"{self.spec['name']}.json").read_text())
+
     def request(self, state: str) -> Path:
         """The request for a state, without cells."""
         path = self.root / f"{state}.json"
-        path.write_text(succeeded(self.fsage("request", "small", state, "--no-cells")).stdout)
+        ran = self.run("fsage", "request", "small", state, "--no-cells")
+        assert ran.returncode == 0, ran.stderr
+        path.write_text(ran.stdout)
         return path
 
     def measured(self, **study: Any) -> dict[str, dict]:
@@ -201,6 +200,10 @@ class LustreProject(Project):
         self.done("snakemake", *ALL)
         assert self.why() and not any(self.why().values()), self.why()
         self.forget()
+
+    def cells(self, state: str) -> list[str]:
+        """The names of the cells of a state that have a record."""
+        return [name.rpartition("/")[2] for name in self.record_files() if name.startswith(f"{state}/")]
 
     def why(self) -> dict[str, str | None]:
         """state/cell -> why it failed."""
@@ -270,11 +273,11 @@ def at_work(
     made = project_in(folder / "clone", spec or declaration(), clients, config, server)
     before = used_mib()
     try:
-        made.claim()
+        made.done(*made.playing("local_target.yml", "claim.yml"))
         yield made
     finally:
         made.end_started()
-        made.release("local_target.yml", "-e", "fsage_local_target_state=absent")
+        made.done(*made.playing("release.yml", "local_target.yml", "-e", "fsage_local_target_state=absent"))
     assert ssh(f"ls -A {MOUNT}").split() == []
     after = used_mib()
     assert all(abs(after[ost] - before[ost]) < 1 for ost in before), (before, after)

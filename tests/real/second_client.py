@@ -1,6 +1,6 @@
 """A second client on the Lustre host: network, host name and processes of its own, its sshd, the same kernel and mount.
 
-So MPI has two nodes to start on; to Lustre's servers both are one client.
+So MPI has two nodes to start on, and one of them can lose its power; to Lustre's servers both are one client.
 """
 
 from __future__ import annotations
@@ -39,6 +39,17 @@ DOWN = f"""ip netns del {NAME}; ip link del {NAME} 2>/dev/null
 sed -i '/ {NAME}$/d' /etc/hosts; sed -i '/^{NAME},/d' /root/.ssh/known_hosts; rm -f {INIT}"""
 
 
+def power_on() -> None:
+    """Start it."""
+    ssh(POWER, timeout=60)
+
+
+def power_off() -> None:
+    """End all that runs on it, at once."""
+    ssh(f"kill -KILL $(cat {INIT})", check=False)
+    time.sleep(1)
+
+
 @contextlib.contextmanager
 def second_client(folder: Path) -> Iterator[str]:
     """Have it; the ssh configuration that reaches both."""
@@ -50,9 +61,8 @@ def second_client(folder: Path) -> Iterator[str]:
     config.write_text(f"{more}\n{jump}  HostKeyAlias {HOST}\n{first}")
     ssh(UP)
     try:
-        ssh(POWER, timeout=60)
+        power_on()
         yield str(config)
     finally:
-        ssh(f"kill -KILL $(cat {INIT})", check=False)
-        time.sleep(1)
+        power_off()
         ssh(DOWN)

@@ -1,18 +1,22 @@
-"""Two clients of a real Lustre: IOR on one file and BLAST by MPI, netflow."""
+"""Two clients of a real Lustre: IOR on one file and BLAST by MPI, netflow; and a client that loses its power."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
+import ahead
 import lustre_vm as real
 import pytest
 import second_client
+import yaml
 from lustre_vm import HOST, LustreProject, ssh
 
 pytestmark = real.MARKS
 BOTH = (HOST, second_client.NAME)
 STRIPES = {"recipe": "striping", "pattern": ["IOR.4"], "default": "IOR.4"}
+AHEAD = "/var/lib/fsage-ahead"  # programs may not be run from /run
 TCP = ["--mca", "btl_tcp_if_include", f"{second_client.HERE}/24"]
 
 
@@ -58,3 +62,47 @@ def test_blastn_is_launched_by_mpi(project: LustreProject) -> None:
     search = record["phases"][0]
     assert all("mpirun" in each["argv"] for each in (search, *search["beside"]))
     assert record["metrics"]["search_hits"] >= 4
+
+
+def test_a_client_whose_clock_is_5_s_ahead_is_refused_before_anything_is_done(project: LustreProject) -> None:
+    """Both share a kernel, so the second client's Python gets another clock."""
+    ssh(f"mkdir {AHEAD} && {ahead.make(AHEAD)}", stdin=ahead.SOURCE)
+    hosts = project.root / "inventories" / project.spec["name"] / "hosts.yml"
+    before = hosts.read_text()
+    inventory = yaml.safe_load(before)
+    inventory["all"]["children"]["clients"]["hosts"][second_client.NAME] = {
+        "ansible_python_interpreter": f"{AHEAD}/python3"
+    }
+    hosts.write_text(yaml.safe_dump(inventory))
+    project.write_study(headline=[])
+    files = f"find {real.MOUNT}/fsage -printf '%p %T@\\n' | sort"
+    there = ssh(files)
+    try:
+        for words in (("snakemake", *real.ALL), ("fsage", "--target", project.spec["name"], "site", "small")):
+            printed = project.fails(*words)
+            assert re.search(ahead.refused(second_client.NAME), printed), printed[-3000:]
+        assert not project.records() and ssh(files) == there
+    finally:
+        hosts.write_text(before)
+        ssh(f"rm -r {AHEAD}")
+
+
+def test_a_client_without_power_ends_the_run_and_the_same_command_goes_on(project: LustreProject) -> None:
+    project.write_study(
+        states__capacity=[10],
+        states__fragmentation=[0],
+        states__file_size=["64M"],
+        cells__tool="ior",
+        cells__transfer_size=["64K"],
+        cells__iterations=2,
+        headline=[],
+    )
+    started = project.start("snakemake", *real.ALL)
+    real.once_written("true")
+    second_client.power_off()
+    assert started.wait(timeout=900) != 0
+    said = " ".join((project.root / "started.log").read_text().split())
+    assert f"host {second_client.NAME} was lost" in said, said[-3000:]
+    second_client.power_on()
+    project.done("snakemake", *real.ALL)
+    assert len(project.why()) == 2 and not any(project.why().values()), project.why()

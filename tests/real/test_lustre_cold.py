@@ -29,13 +29,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
 
 @pytest.mark.parametrize("tool", sorted(TIMES))
 def test_names_are_as_cold_as_after_an_unmount(project: LustreProject, tool: str) -> None:
-    """By the requests that reach the servers."""
+    """By the requests that reach the servers; rates are printed."""
     project.measured(**ONE, cells={**CELLS, "tool": tool})
     request = json.loads(project.done("fsage", "request", "small", STATE))
     times, program = TIMES[tool], Path(__file__).with_name("cold_names.py")
     found = real.run_there(program, spec=project.spec, request=request, times=times)
     sent = {name: {way: [each["requests"] for each in of] for way, of in ways.items()} for name, ways in found.items()}
-    print(sent)
+    seconds = {way: [each["wall_s"] for each in of] for way, of in found["stat"].items()}
+    print(sent, seconds, {way: of[0]["operations"] for way, of in found["stat"].items()}, sep="\n")
     for name in ("stat", "remove"):
         middle = {way: statistics.median(counts) for way, counts in sent[name].items()}
         assert middle["ours"] > 0.9 * middle["cold"], sent

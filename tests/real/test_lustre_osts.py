@@ -24,6 +24,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
         yield made
 
 
+def test_an_ost_without_room_is_named_before_anything_is_written(project: LustreProject) -> None:
+    with real.filled(0) as fill:
+        ssh(fill)
+        said = project.fails("snakemake", *real.ALL)
+        assert re.search(r"would lie on lustre-OST0000, which has \d+ left for the target's files", said), said[-3000:]
+    project.valid_again()
+
+
 def test_an_ost_that_fills_up_amid_a_cell_fails_it(project: LustreProject) -> None:
     started = project.start("snakemake", *real.ALL)
     with real.filled(0) as fill:
@@ -39,7 +47,7 @@ def test_an_ost_that_turns_read_only_amid_a_cell_fails_it(project: LustreProject
     real.once_written("echo fsage-test >/sys/fs/ldiskfs/vdc/trigger_fs_error")
     try:
         started.wait(timeout=1500)
-        said = project.log()
+        said = (project.root / "started.log").read_text()
         (why,) = project.why().values()
         assert "Traceback" not in said and why and "Input/output error" in why, (why, said[-3000:])
     finally:
@@ -48,12 +56,19 @@ def test_an_ost_that_turns_read_only_amid_a_cell_fails_it(project: LustreProject
 
 
 def test_an_ost_that_is_lost_and_comes_back(project: LustreProject) -> None:
-    """Amid a cell clients wait for it."""
+    """Amid a cell clients wait for it; while it is away a command says which one does not answer."""
     started = project.start("snakemake", *real.ALL)
     real.once_written(f"umount -f {POINT} && sleep 20 && mount -t lustre {DEVICE} {POINT}")
     started.wait(timeout=1500)
     (why,) = project.why().values()
     assert why is None or "lustre-OST0000" in why or "write" in why, why
+    project.valid_again()
+    ssh(f"umount -f {POINT}")
+    try:
+        said = project.fails("snakemake", *real.ALL)
+        assert "OST0000" in said or "does not answer" in said, said[-3000:]
+    finally:
+        ssh(f"mount -t lustre {DEVICE} {POINT} && sleep 10")
     project.valid_again()
 
 

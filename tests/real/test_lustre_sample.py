@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import lustre_vm as real
 import pytest
-from lustre_vm import LustreProject
+from lustre_vm import LustreProject, run_there, ssh
 
 from fsage.host.states.structure_check import SIZE
 
@@ -21,6 +22,7 @@ SMALL = {
     "headline": [],
 }
 STATE = "10.00@1M"
+LOOKS = Path(__file__).with_name("sample_looks.py")
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +60,14 @@ def test_files_that_a_stranger_writes_in_place_are_noticed_and_the_state_is_made
     assert re.search(r"then: before cell \S+: the state changed since the session began", log(project))
     failed = [why for why in project.why().values() if why]
     assert len(failed) <= 1, failed  # the cell beside which he wrote: on one machine both have the client's locks
+
+
+def test_what_a_second_client_does_is_seen_as_it_is_elsewhere(project: LustreProject) -> None:
+    """At once what changes a directory; what changes a file in place in one of as many looks as take in all."""
+    source = ssh(f"findmnt -n -o SOURCE {real.MOUNT}").strip()
+    found = run_there(LOOKS, source=source, home=f"{real.MOUNT}/fsage", second="/mnt/second")
+    print(found)
+    for act in ("create", "delete", "rename", "replace"):
+        assert all(found[act]), act
+    for act in ("write", "grow", "punch"):
+        assert any(found[act]), act

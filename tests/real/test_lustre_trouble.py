@@ -34,7 +34,7 @@ def amid(project: LustreProject, then: str) -> dict:
     real.once_written(then)
     started.wait(timeout=1500)
     records = list(project.records().values())
-    assert len(records) == 1, project.log()
+    assert len(records) == 1, (project.root / "started.log").read_text()
     return records[0]
 
 
@@ -49,6 +49,17 @@ def test_an_ost_that_is_away_for_a_minute_is_on_record_and_on_top_of_the_report(
     (page,) = (project.root / "results").rglob("index.html")
     text = page.read_text()
     assert "1 of 1 valid samples have signs of trouble" in text and "Signs of trouble</h2>" in text
+
+
+def test_a_server_that_hangs_for_a_minute_and_stays_connected_is_on_record(project: LustreProject) -> None:
+    """One request of the OSTs' waits, by Lustre's own means of making faults."""
+    try:
+        record = amid(project, "lctl set_param fail_val=60 fail_loc=0x80000214")
+    finally:
+        ssh("lctl set_param fail_loc=0 fail_val=0")
+    assert record["status"] == "valid", record["why"]
+    warnings = "; ".join(record["warnings"])
+    assert re.search(rf"a request to {real.FSNAME}-OST\S* waited at least [5-9]\d s", warnings), warnings
 
 
 def test_an_evicted_client_is_a_failed_cell(project: LustreProject) -> None:

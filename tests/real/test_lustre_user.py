@@ -87,11 +87,18 @@ def test_his_cells_are_cold_tuned_and_counted(project: LustreProject) -> None:
     (record,) = project.measured(**ONE, **cells, tuning={RPCS: 16}).values()
     assert record["conditions"]["uid"] == int(ssh(f"id -u {USER}"))
     for phase in record["phases"]:
-        assert phase["cache_drop"] == "lru_size=clear, drop_caches=3"
-        assert (phase["metadata"], phase["cached_pages"]) == ("cold", 0)
+        assert (phase["cache_drop"], phase["metadata"], phase["cached_pages"]) == (
+            "lru_size=clear, drop_caches=3",
+            "cold",
+            0,
+        )
     assert record["osts"]["absent"] == {} and record["osts"]["brw_stats"]
-    tuned = record["conditions"]["tunables"][RPCS]
-    assert {*tuned["before"].values(), *tuned["now"].values()} == {"8", "16"}
+    assert {
+        value for phase in ("before", "now") for value in record["conditions"]["tunables"][RPCS][phase].values()
+    } == {
+        "8",
+        "16",
+    }
     assert set(ssh(f"lctl get_param -n osc.lustre-OST*-osc-[^M]*.{RPCS}").split()) == {"8"}, "the run put it back"
     refused = ssh(f"su {USER} -c 'sudo -n id'; su {USER} -c 'sudo -n lctl set_param debug=0'; true", check=False)
     assert refused == "", "his sudo has the verbs alone"
@@ -122,3 +129,10 @@ def test_his_rules_have_bounds_and_root_can_undo(project: LustreProject) -> None
     assert "a user may have" in tune(100_000) and now() == ["8"]
     assert '"value"' in tune(32) and now() == ["32"]
     assert "32 -> 8" in ssh(f"{privilege.HELPER} undo") and now() == ["8"]
+
+
+def test_ior_is_his(project: LustreProject) -> None:
+    cells = {"cells__tool": "ior", "cells__iterations": 1, "cells__transfer_size": ["4M"]}
+    (record,) = project.measured(**ONE, **cells).values()
+    assert record["phases"][0]["argv"][0] == "mpirun" and "--allow-run-as-root" not in record["phases"][0]["argv"]
+    assert sum(record["phases"][0]["placement"]["stripes"].values()) == 2

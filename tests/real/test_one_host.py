@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from builds import Build
-from cells import METADATA, MIB, SEQUENTIAL, Bench, meanwhile
+from builds import Build, builds
+from cells import METADATA, MIB, SEQUENTIAL, Bench, between, meanwhile
 
 from fsage import parse
 
@@ -51,37 +51,77 @@ def tells(build: Build, pattern: str, why: str) -> bool:
     return bool(re.match(pattern, why)) or (build.mpi == "mpich" and why.endswith(parse.SILENT))
 
 
-def why_of(record: dict) -> str:
-    return str(record["why"] or record["status"])
-
-
-def test_whatever_goes_wrong_is_a_failed_cell_with_a_sentence(build: Build, bench: Bench) -> None:
-    cells = {
-        "full": bench.cell("full", SEQUENTIAL, {"amount_mib": 640}),
-        "killed": bench.cell("killed", SEQUENTIAL, {"amount_mib": 256}, **LONG),
-        "ended": bench.cell("ended", SEQUENTIAL, {"amount_mib": 256}, **LONG),
+def test_whatever_goes_wrong_with_ior_is_a_failed_cell_with_a_sentence(build: Build, bench: Bench) -> None:
+    whys = {
+        name: record["why"] if record["status"] == "failed" else record["status"]
+        for name, record in bench.records(
+            bench.cell("full", SEQUENTIAL, {"amount_mib": 640}),
+            between(bench.cell("cut", SEQUENTIAL), "write", "truncate", "-s", "1M", bench.measured("f.00000001")),
+            between(bench.cell("gone", SEQUENTIAL), "write", "rm", bench.measured("f.00000000")),
+        ).items()
     }
-    whys = {"full": why_of(*bench.records(cells["full"]).values())}
-    signals = {"killed": (("ior",), signal.SIGKILL), "ended": (LAUNCHERS, signal.SIGTERM)}
-    if "mdtest" in build.tools:
-        without = {"free_inodes_empty": None}
-        inodes = bench.cell("inodes", METADATA, without, files_per_task=40_000)
-        whys["inodes"] = why_of(*bench.records(inodes).values())
-        cells["many"] = bench.cell("many", METADATA, without, files_per_task=25_000)
-        signals["many"] = (("mdtest",), signal.SIGKILL)
-    for name, (programs, number) in signals.items():
-        whys[name] = why_of(*meanwhile(programs, number, lambda cell=cells[name]: bench.records(cell)).values())
-    killed = "([Ss]ignal 9|KILLED|Killed|EXIT CODE: 9)"
-    patterns = {
+    for name, programs, number in (
+        ("killed", ("ior",), signal.SIGKILL),
+        ("ended", LAUNCHERS, signal.SIGTERM),
+        ("interrupted", LAUNCHERS, signal.SIGINT),
+    ):
+        cell = bench.cell(name, SEQUENTIAL, {"amount_mib": 256}, **LONG)
+        (record,) = meanwhile(programs, number, lambda cell=cell: bench.records(cell)).values()
+        whys[name] = record["why"] if record["status"] == "failed" else record["status"]
+    print("\n".join(f"{build.name} {name}: {why}" for name, why in whys.items()))
+    for name, pattern in {
         "full": "write: IOR ended with code .*No space left on device",
-        "killed": f"write: IOR ended with code .*{killed}",
+        "cut": "read: IOR ended with code .*(EOF|read)",
+        "gone": "read: IOR ended with code .*No such file or directory",
+        "killed": "write: IOR ended with code .*([Ss]ignal 9|KILLED|Killed|EXIT CODE: 9)",
         # MPICH's ends with code 0 at times
         "ended": "write: IOR('s output lacks its last line| ended with code .*(without a word|Terminated))",
+        "interrupted": "write: IOR ended with code .*(without a word|[Ss]ignal 2|Ctrl-C)",
+    }.items():
+        assert tells(build, pattern, whys[name]), (name, whys[name])
+
+
+def test_whatever_goes_wrong_with_mdtest_is_a_failed_cell_with_a_sentence(build: Build, bench: Bench) -> None:
+    if "mdtest" not in build.tools:
+        pytest.skip(f"{build.name} has no mdtest")
+    cells = [
+        bench.cell("inodes", METADATA, {"free_inodes_empty": None}, files_per_task=40_000),
+        between(
+            bench.cell("one_less", METADATA),
+            "create",
+            *("sh", "-c", f"rm $(find {bench.measured('many')} -type f | sort | tail -1)"),
+        ),
+        between(bench.cell("one_more", METADATA), "create", "touch", bench.measured("many/other")),
+    ]
+    whys = {name: record["why"] or record["status"] for name, record in bench.records(*cells).items()}
+    cell = bench.cell("killed", METADATA, {"free_inodes_empty": None}, files_per_task=25_000)
+    (record,) = meanwhile(("mdtest",), signal.SIGKILL, lambda: bench.records(cell)).values()
+    whys["killed"] = record["why"] or record["status"]
+    print("\n".join(f"{build.name} {name}: {why}" for name, why in whys.items()))
+    assert whys.pop("one_more") == "valid", "what is not the cell's own is not its business"
+    for name, pattern in {
         "inodes": "create: mdtest ended with code .*No space left on device",
-        "many": f"(create|stat|remove): mdtest ended with code .*{killed}",
-    }
-    for name, why in whys.items():
-        assert tells(build, patterns[name], why), (name, why)
+        "one_less": "stat: mdtest ended with code .*([Uu]nable to stat|No such file)",
+        "killed": "(create|stat|remove): mdtest ended with code .*([Ss]ignal 9|KILLED|Killed|EXIT CODE: 9)",
+    }.items():
+        assert tells(build, pattern, whys[name]), (name, whys[name])
+
+
+def test_another_build_than_the_claims_and_another_mpi_fail_a_cell(
+    build: Build, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [other for other in builds() if other.mpi == build.mpi and other.name != build.name]
+    other = next(each for each in reversed(others) if each.tools == ["ior", "mdtest"])
+    monkeypatch.setenv("PATH", f"{other.programs(tmp_path / 'other')}:/usr/sbin:/usr/bin:/sbin:/bin")
+    old_options = bench.claim["tools"]["ior"].startswith(("3.0", "3.2"))
+    records = bench.records(bench.cell("other", SEQUENTIAL, direct=not old_options))
+    assert re.match(
+        r"write: ior 4\S+ ran, and the target was claimed with ior \S+: put that one back", records["other"]["why"]
+    ) or build.name.startswith("main"), records["other"]["why"]
+    unlike = {"openmpi": "mpich", "mpich": "openmpi"}[build.mpi]
+    monkeypatch.setenv("PATH", f"{build.programs(tmp_path / 'unlike', unlike)}:/usr/sbin:/usr/bin:/sbin:/bin")
+    (record,) = bench.records(bench.cell("unlike", SEQUENTIAL, {"launcher": unlike})).values()
+    assert re.match("write: 2 processes of IOR ran, and each believed that it was alone. ", record["why"])
 
 
 @pytest.mark.mpi("openmpi")
