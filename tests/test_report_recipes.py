@@ -136,10 +136,10 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
 
 
 @pytest.mark.long
-def test_each_way_of_laying_filler_is_compared_with_itself_equally_full(tmp_path):
+def test_each_way_of_laying_filler_has_its_rows_and_lines(tmp_path):
     study = load_study(CONFIG / "filler.yaml")
-    records = make_records(study)
-    [section] = [each for each in contents(study, records, tmp_path).sections if each.title == "How filler is laid"]
+    page = contents(study, make_records(study), tmp_path)
+    [section] = [each for each in page.sections if each.title == "How filler is laid"]
     asked = {
         "fallocate, 1 at once": ["512 KiB", "1 MiB", "4 MiB", "264 MiB"],
         "fallocate, 16 at once": ["512 KiB", "1 MiB", "4 MiB"],
@@ -148,10 +148,6 @@ def test_each_way_of_laying_filler_is_compared_with_itself_equally_full(tmp_path
     for figure in section.figures:
         points = {line.label: len(line.points) for line in figure.series}
         assert points == {way: len(sizes) for way, sizes in asked.items()}
-    table = summarise(dataset.load(store(records, tmp_path / "again")))
-    pairs = {(row.state, row.clean) for row in table.itertuples() if row.to_clean is not None}
-    assert len(pairs) == 7
-    assert all(clean == state.replace("80.50", "40.00") for state, clean in pairs)
 
 
 @pytest.mark.long
