@@ -28,23 +28,18 @@ def asked(*front: str) -> dict[str, capabilities.Obstacle | None]:
     return {name: why and capabilities.Obstacle(*why) for name, why in json.loads(done.stdout).items()}
 
 
-def traces() -> tuple[list[str], str, list[Path]]:
+def traces() -> tuple[list[Path], str, list[Path]]:
     """What an attempt could leave: attached loop devices, mounts, control groups."""
-    attached = sorted(str(path) for path in Path("/sys/block").glob("loop*/loop/backing_file"))
-    mounts = Path("/proc/self/mountinfo").read_text()
-    return [path for path in attached if "memfd" in Path(path).read_text()], mounts, groups()
-
-
-def groups() -> list[Path]:
-    """Control groups of attempts."""
-    return list(Path("/sys/fs/cgroup").glob("**/attempt-fsage-*"))
+    attached = sorted(Path("/sys/block").glob("loop*/loop/backing_file"))
+    groups = list(Path("/sys/fs/cgroup").glob("**/attempt-fsage-*"))
+    return [path for path in attached if "memfd" in path.read_text()], Path("/proc/self/mountinfo").read_text(), groups
 
 
 @pytest.mark.root
 def test_root_of_a_machine_has_all_and_nothing_stays():
     before = traces()
-    missing = {name: str(why) for name in capabilities.CAPABILITIES if (why := capabilities.obstacle(name))}
-    assert not missing.keys() & {*capabilities.LOOP_TARGET, capabilities.FANOTIFY, capabilities.DROP_CACHES}
+    missing = {name for name in capabilities.CAPABILITIES if capabilities.obstacle(name)}
+    assert not missing & {*capabilities.LOOP_TARGET, capabilities.FANOTIFY, capabilities.DROP_CACHES}
     assert traces() == before
     assert target.default_target() == "local" and target.why_default("local") is None
 
@@ -59,20 +54,23 @@ def test_a_user_has_files_alone():
 
 
 @pytest.mark.root
-@pytest.mark.unshare  # nor may a chroot have users of its own
-def test_number_0_of_a_user_namespace_has_loop_devices_and_may_not_mount_them():
-    answers = asked("unshare", "--user", "--map-root-user")
-    assert answers[capabilities.LOOP_DEVICE] is None
+@pytest.mark.parametrize(
+    ("front", "has"),
+    [
+        pytest.param(
+            ["unshare", "--user", "--map-root-user"],
+            capabilities.LOOP_DEVICE,
+            marks=pytest.mark.unshare,  # nor may a chroot have users of its own
+        ),
+        (["setpriv", "--bounding-set=-sys_admin"], capabilities.DIRECT_IO),
+    ],
+    ids=["number 0 of a user namespace", "a plain container"],
+)
+def test_root_that_may_not_mount_is_told_errno_and_remedy(front, has):
+    answers = asked(*front)
+    assert answers[has] is None
     assert answers[capabilities.MOUNT].errno == answers[capabilities.MOUNT_NAMESPACE].errno == "EPERM"
-
-
-@pytest.mark.root
-def test_root_without_cap_sys_admin_as_in_a_plain_container_is_told_errno_and_remedy():
-    answers = asked("setpriv", "--bounding-set=-sys_admin")
-    assert answers[capabilities.MOUNT].errno == answers[capabilities.MOUNT_NAMESPACE].errno == "EPERM"
-    assert answers[capabilities.FANOTIFY].errno == "EPERM"
     assert "--privileged" in str(answers[capabilities.MOUNT])
-    assert answers[capabilities.DIRECT_IO] is None
 
 
 def test_where_nothing_can_be_mounted_the_default_is_a_directory_and_a_loop_target_is_refused(monkeypatch):
@@ -92,37 +90,24 @@ def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not(tmp_path):
     done = preloaded.call("fsage", "doctor", "--json", FSAGE_VENV=tmp_path)
     assert done.returncode == 0, done.stderr
     diagnosis = json.loads(done.stdout)
-    rights = {check["name"]: check for check in diagnosis["capabilities"]}
-    assert list(rights)[: len(capabilities.CAPABILITIES)] == list(capabilities.CAPABILITIES)
-    loops = all(rights[name]["runs"] for name in capabilities.LOOP_TARGET)
-    targets = {check["name"]: check for check in diagnosis["targets"]}
+    checks = {check["name"]: check for part in ("capabilities", "targets", "studies") for check in diagnosis[part]}
+    assert list(checks)[: len(capabilities.CAPABILITIES)] == list(capabilities.CAPABILITIES)
+    assert all(check["runs"] == (not check["obstacles"]) for check in checks.values())
+    loops = all(checks[name]["runs"] for name in capabilities.LOOP_TARGET)
     if not loops:
-        assert not targets["loop, ext4"]["runs"] and "needs " in targets["loop, ext4"]["obstacles"][-1]
-    studies = {check["name"]: check for check in diagnosis["studies"]}
-    assert studies["quickstart"]["detail"] in (["local"] if loops else ["kernel", "directory"])
-    assert studies["striping"]["runs"] <= loops
-    looked_at = diagnosis["capabilities"] + diagnosis["targets"] + diagnosis["studies"]
-    assert all(check["runs"] == (not check["obstacles"]) for check in looked_at)
+        assert not checks["loop, ext4"]["runs"] and "needs " in checks["loop, ext4"]["obstacles"][-1]
+    assert checks["quickstart"]["detail"] in (["local"] if loops else ["kernel", "directory"])
+    assert checks["striping"]["runs"] <= loops
 
 
 @pytest.mark.long
-def test_a_limit_of_file_size_is_named_with_its_own_remedy():
+@pytest.mark.parametrize(("blocks", "kind"), [("100", "directory"), ("4000", "directory"), ("100", "loop")])
+def test_a_limit_of_file_size_is_named_with_its_own_remedy(blocks, kind):
     """The kernel says only "File too large"; root and loop devices do not help."""
-    spec = {
-        "name": "t",
-        "kind": "directory",
-        "budget_gib": 1,
-        "directory": "/var/tmp/none",
-        "home": "/var/tmp/none-home",
-    }
+    spec = {"name": "t", "kind": kind, "budget_gib": 1, "directory": "/var/tmp/none", "home": "/var/tmp/none-home"}
     verb = "import sys; from fsage.host.__main__ import main; sys.exit(main(['create']))"
-    shell = 'ulimit -f "$1"; shift; exec "$@"'
-    for blocks in ("100", "4000"):
-        command = ["bash", "-c", shell, "bash", blocks, sys.executable, "-c", verb]
-        for more in ({}, {"kind": "loop"} if blocks == "100" else {}):
-            done = subprocess.run(
-                command, input=json.dumps({"target": {**spec, **more}}), capture_output=True, text=True, check=False
-            )
-            said = json.loads(done.stdout)["msg"]
-            assert done.returncode == 1 and "(ulimit -f)" in said and "`ulimit -f unlimited`" in said, said
-            assert "run it as root, with" not in said
+    command = ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash", sys.executable, "-c", verb]
+    done = subprocess.run(command, input=json.dumps({"target": spec}), capture_output=True, text=True, check=False)
+    said = json.loads(done.stdout)["msg"]
+    assert done.returncode == 1 and "(ulimit -f)" in said and "`ulimit -f unlimited`" in said, said
+    assert "run it as root, with" not in said

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -25,34 +25,28 @@ def test_what_was_written_is_read_back(frame, tmp_path) -> None:
     assert dataset.read(tmp_path).equals(frame) and dataset.read(tmp_path / "records.parquet").equals(frame)
 
 
-def versioned(frame, folder: Path, version: str | None, without: tuple[str, ...] = ()) -> Path:
-    """The table as another version would have written it."""
-    dataset.write(frame, folder)
-    table = pq.read_table(folder / "records.parquet").drop_columns(list(without))
-    metadata = {} if version is None else {"fsage_schema_version": version}
-    pq.write_table(table.replace_schema_metadata(metadata), folder / "records.parquet")
-    return folder
-
-
 @pytest.mark.parametrize(
     ("version", "without", "said"),
     [
-        ("1", (), "has schema version 1, this fsage reads 2: make the table again"),
-        (None, (), "is no table of fsage: its metadata has no fsage_schema_version"),
-        ("2", ("state",), "lacks the columns state"),
+        ("1", [], "has schema version 1, this fsage reads 2: make the table again"),
+        (None, [], "is no table of fsage: its metadata has no fsage_schema_version"),
+        ("2", ["state"], "lacks the columns state"),
     ],
 )
 def test_what_is_no_table_of_a_known_version_is_refused(frame, tmp_path, version, without, said) -> None:
+    dataset.write(frame, tmp_path)
+    table = pq.read_table(tmp_path / "records.parquet").drop_columns(without)
+    metadata = {"fsage_schema_version": version} if version else {}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "records.parquet")
     with pytest.raises(dataset.DatasetError, match=said):
-        dataset.read(versioned(frame, tmp_path, version, without))
+        dataset.read(tmp_path)
 
 
 def test_what_is_no_parquet_is_refused(frame, tmp_path) -> None:
     with pytest.raises(dataset.DatasetError, match="is not there"):
         dataset.read(tmp_path)
     dataset.write(frame, tmp_path)
-    whole = (tmp_path / "records.parquet").read_bytes()
-    (tmp_path / "records.parquet").write_bytes(whole[: len(whole) // 2])
+    os.truncate(tmp_path / "records.parquet", 5000)
     with pytest.raises(dataset.DatasetError, match="is not a Parquet file that can be read"):
         dataset.read(tmp_path)
 
@@ -62,13 +56,13 @@ def test_the_file_tells_strangers_what_its_columns_are(frame, tmp_path) -> None:
     schema = pq.read_schema(tmp_path / "records.parquet")
     documented = re.findall(r"^\| `([\w.]+)` \|", columns.page(), re.MULTILINE)
     assert documented == [*dataset.COLUMNS, *(f"{family}.NAME" for family in columns.FAMILIES)]
-    assert schema.names[: len(dataset.COLUMNS)] == list(dataset.COLUMNS)
     others = schema.names[len(dataset.COLUMNS) :]
-    assert others and all(f"{name.partition('.')[0]}.NAME" in documented for name in others)
+    assert schema.names == [*dataset.COLUMNS, *others] and others
+    assert {f"{name.partition('.')[0]}.NAME" for name in others} <= set(documented)
     assert str(schema.field("began").type) == "timestamp[ms, tz=UTC]"
-    units = {name: (schema.field(name).metadata or {}).get(b"unit", b"").decode() for name in schema.names}
-    assert {units[name] for name in schema.names if name.endswith("_bw_mib_s")} == {"MiB/s"}
-    assert (units["deleted_share_bytes"], units["measured_bytes"], units["began"]) == ("1", "B", "")
-    assert all(schema.field(name).metadata[b"description"] for name in schema.names)
+    about = {name: schema.field(name).metadata or {} for name in schema.names}
+    assert all(each[b"description"] for each in about.values())
+    units = ["write_bw_mib_s", "deleted_share_bytes", "measured_bytes", "began"]
+    assert [about[name].get(b"unit") for name in units] == [b"MiB/s", b"1", b"B", None]
     reserved = {"order", "group", "check", "select", "table", "user", "from", "to", "when", "where", "references"}
     assert not reserved & set(schema.names)

@@ -51,18 +51,17 @@ def test_what_is_printed_is_what_evidence_counts() -> None:
     ran = fsage("evidence", EXAMPLE, "--openmetrics")
     assert ran.returncode == 0, ran.stderr
     found = samples(ran.stdout)
-    (store,) = inspect(str(EXAMPLE), 0)["stores"]
+    [store] = inspect(str(EXAMPLE), 0)["stores"]
     assert found["fsage_free_bytes"][0].value == store["free_bytes"]
     assert found["fsage_free_extent_size_bytes_count"][0].value == store["free_extents"]["count"]
     assert found["fsage_free_extent_size_bytes_sum"][0].value == store["free_bytes"]
-    below = {int(float(each.labels["le"])): each.value for each in found["fsage_free_extent_size_bytes_bucket"][:-1]}
+    below = {float(each.labels["le"]): each.value for each in found["fsage_free_extent_size_bytes_bucket"]}
     for row in store["free_extents"]["histogram"]:
         start = row["from_bytes"]
         assert below[2 * start - 1] - below.get(start - 1, 0) == row["extents"]
     assert sum(group.value for group in found["fsage_groups"]) == store["groups"]["count"]
     chunks = {each.labels["chunk_bytes"]: each.value for each in found["fsage_free_aligned_ratio"]}
     assert chunks == store["aligned_free_share"]
-    assert not [name for name in found if name.startswith("fsage_file")]
 
 
 def oldest_python() -> str:
@@ -113,8 +112,8 @@ def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: 
     assert len(found["fsage_free_bytes"]) == 1 and SECRET not in to.read_text()
     assert main([*metered, str(tmp_path / "none" / "x.prom"), str(EXAMPLE)]) == 1
     assert "No such file or directory; the metrics were not written" in capsys.readouterr().err
-    ran = fsage("evidence", EXAMPLE, "--openmetrics", "--json")
-    assert ran.returncode != 0 and "--openmetrics stands alone" in ran.stderr and "Traceback" not in ran.stderr
+    assert main(["evidence", str(EXAMPLE), "--openmetrics", "--json"]) == 2
+    assert "--openmetrics stands alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", first_of("--save", "--openmetrics --to"))
@@ -143,34 +142,27 @@ def test_a_time_limit_ends_what_reads(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_dashboard_and_alerts_name_only_what_is_printed() -> None:
-    (store,) = inspect(str(EXAMPLE), 0)["stores"]
+    [store] = inspect(str(EXAMPLE), 0)["stores"]
     store["files"] = {"found": {"files": 2, "extents_per_file": {"1": 2}, "extents": 2}}
     printed = set(samples(monitoring.text([monitoring.Watched("/dev/sdb", store, 1.0, 1.0)]).decode()))
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
-    panels = dashboard["panels"]
-    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked += [each["query"] for each in dashboard["templating"]["list"]]
     rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())
     asked += [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    named = {name for text in asked for name in NAMES.findall(text)}
+    named = set(NAMES.findall("\n".join(asked)))
     assert named and named <= printed
     documented = set(NAMES.findall((MONITORING / "README.md").read_text()))
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in printed} == documented
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    places = {(x, y) for each in panels for g in [each["gridPos"]] for x in range(g["x"], g["x"] + g["w"])
-              for y in range(g["y"], g["y"] + g["h"])}  # fmt: skip
-    assert len(places) == sum(each["gridPos"]["w"] * each["gridPos"]["h"] for each in panels), "panels overlap"
-    assert max(x for x, _ in places) == 23, "Grafana's grid has 24 columns"
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)")
 def test_promtool_takes_the_rules_and_the_metrics() -> None:
-    for words in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
-        ran = subprocess.run(["promtool", *words], cwd=MONITORING, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
     said = fsage("evidence", EXAMPLE, "--openmetrics").stdout
-    ran = subprocess.run(["promtool", "check", "metrics"], input=said, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for words in ("check rules alerts.yml", "test rules alerts_test.yml", "check metrics"):
+        argv = ["promtool", *words.split()]
+        ran = subprocess.run(argv, cwd=MONITORING, input=said, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def server(place: Path) -> Path:
@@ -182,59 +174,50 @@ def server(place: Path) -> Path:
     return place
 
 
-def files(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+def installed(root: Path) -> list[str]:
+    return sorted(path.name for path in root.rglob("*") if path.is_file())
 
 
 @pytest.mark.root
 @pytest.mark.long
 def test_the_role_installs_a_timer_and_removes_it(tmp_path: Path) -> None:
     inventory, root = server(tmp_path / "inventory"), tmp_path / "root"
-    folder = root / "var/lib/prometheus/node-exporter"
-    for path in (folder, root / "usr/local/lib", root / "etc/systemd/system"):
+    folder, units = root / "var/lib/prometheus/node-exporter", root / "etc/systemd/system"
+    for path in (folder, root / "usr/local/lib", units):
         path.mkdir(parents=True)
-    (folder / "other.prom").write_text("")
-    before = files(root)
 
     def play(*words: str, **more: Any) -> int:
         given = {"monitoring_root": str(root), "monitoring_sources": ["/mnt/ost0", "/dev/sdb"], **more}
         return done(ansible(inventory, "monitoring.yml", *words, **given))
 
-    assert play("--check") > 0 and files(root) == before
+    assert play("--check") > 0 and installed(root) == []
     assert play() > 0 and play() == 0
-    units = root / "etc/systemd/system"
-    assert sorted(set(files(root)) - set(before)) == [
-        "etc/systemd/system/fsage-evidence.service",
-        "etc/systemd/system/fsage-evidence.timer",
-        "usr/local/lib/fsage-evidence.pyz",
-    ]
-    verified = [str(path) for path in sorted(units.iterdir())]
-    ran = subprocess.run(["systemd-analyze", "verify", *verified], capture_output=True, text=True, check=False)
+    assert installed(root) == ["fsage-evidence.pyz", "fsage-evidence.service", "fsage-evidence.timer"]
+    ran = subprocess.run(["systemd-analyze", "verify", *units.iterdir()], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
-    (start,) = re.findall("^ExecStart=(.*)$", (units / "fsage-evidence.service").read_text(), re.M)
+    [start] = re.findall("^ExecStart=(.*)$", (units / "fsage-evidence.service").read_text(), re.M)
     words = [*start.split()[:-2], str(EXAMPLE)]
     for place in (2, words.index("--to") + 1):
         words[place] = str(root / words[place].strip("/"))
     subprocess.run(words, check=True)
     assert samples((folder / "fsage.prom").read_text())["fsage_evidence_success"][0].value == 1
-
-    assert play(monitoring_state="absent") > 0 and files(root) == before
+    assert play(monitoring_state="absent") > 0 and installed(root) == []
 
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("sources", "more", "said"),
     first_row_of(
-        ({}, "at least one, now 0"),
-        ({"monitoring_sources": ["/mnt/a b"]}, "every path is absolute"),
-        ({"monitoring_sources": ["/mnt/%i"]}, "every path is absolute"),
-        ({"monitoring_sources": ["/mnt/a\nUser=me"]}, "every path is absolute"),
-        ({"monitoring_sources": ["/mnt/a"], "monitoring_calendar": "hourly\nUnit=x"}, "systemd.time(7)"),
-        ({"monitoring_sources": ["/mnt/a"], "monitoring_folder": "/nowhere"}, "/nowhere is no folder"),
+        ([], {}, "at least one, now 0"),
+        (["/mnt/%i"], {}, "every path is absolute"),
+        (["/mnt/a\nUser=me"], {}, "every path is absolute"),
+        (["/mnt/a"], {"monitoring_calendar": "hourly\nUnit=x"}, "systemd.time(7)"),
+        (["/mnt/a"], {"monitoring_folder": "/nowhere"}, "/nowhere is no folder"),
     ),
 )
-def test_the_role_refuses(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_the_role_refuses(sources: list[str], more: dict[str, str], said: str, tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    ran = ansible(server(tmp_path / "inventory"), "monitoring.yml", monitoring_root=str(root), **given)
+    given = {"monitoring_root": str(root), "monitoring_sources": sources, **more}
+    ran = ansible(server(tmp_path / "inventory"), "monitoring.yml", **given)
     assert said in refused(ran) and not list(root.iterdir())

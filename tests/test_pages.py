@@ -72,78 +72,68 @@ def pages(request, tmp_path_factory) -> list[Path]:
     for name in request.param:
         states = taken_states(name, root / f"{name}-states")
         texts[name] = drawn(contents(measured(name), taken(name), root / name, states))
-    layout = {"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]}
-    texts["evidence"] = evidence_page(layout)
-    for name, text in texts.items():
-        (root / f"{name}.html").write_text(text, encoding="utf-8")
+    texts["evidence"] = evidence_page({"what": "/dev/sdx1", "seconds": 0.2, "stores": [make_store(80, 50)]})
     site_page.write(a_site(), TARGET, [], ["oss1 does not answer"], root / "site.html")
+    tables = []
     for number in (1, 2):
         frame = dataset.load(store(make_records(quickstart, number), root / f"records{number}"))
-        dataset.write(frame, root / f"table{number}")
-    compared = compare(root / "table1", root / "table2", root / "compared")
+        tables.append(root / f"table{number}")
+        dataset.write(frame, tables[-1])
     if request.param:
         for record in records:
             record.update(status="failed", why="write: exit code 1", metrics={}, phases=[])
-        failed = drawn(contents(quickstart, records, root / "b"))
-        (root / "failed.html").write_text(failed, encoding="utf-8")
-        shown = history([root / "table1", root / "table2"], root / "history")
-        (root / "history.html").write_text(shown.read_text(encoding="utf-8"), encoding="utf-8")
-    return [*sorted(root.glob("*.html")), compared]
+        texts["failed"] = drawn(contents(quickstart, records, root / "b"))
+        texts["history"] = history(tables, root / "history").read_text(encoding="utf-8")
+    for name, text in texts.items():
+        (root / f"{name}.html").write_text(text, encoding="utf-8")
+    return [*root.glob("*.html"), compare(*tables, root / "compared")]
 
 
 @pytest.mark.long
 def test_a_reader_sorts_filters_downloads_and_copies_without_a_mouse(pages):
     """What is chosen stands in the address, and comes back with it."""
-    (page,) = (each for each in pages if each.stem == "quickstart")
+    [page] = [each for each in pages if each.stem == "quickstart"]
     table = 'document.querySelector("table[data-again]")'
+    states = f"[...{table}.tBodies[0].rows].filter(row => !row.hidden).map(row => row.cells[0].innerText)"
     with Browser() as browser, browser.page(page) as session:
 
-        def press(key: str, code: int, text: str) -> None:
+        def found(script: str):
+            return browser.evaluate(session, script)
+
+        found(f'{table}.closest("details").open = true')
+        for key, code, text, order in (("Enter", 13, "\r", "ascending"), (" ", 32, " ", "descending")):
+            found(f'{table}.querySelector("th[data-column] button").focus()')
             about = {"key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}
             for kind in ("keyDown", "keyUp"):
                 browser.send("Input.dispatchKeyEvent", session, type=kind, **about)
-
-        def column(number: int) -> list[str]:
-            shown = f"[...{table}.tBodies[0].rows].filter(row => !row.hidden).map(row => row.cells[{number}].innerText)"
-            return browser.evaluate(session, shown)
-
-        browser.evaluate(session, f'{table}.closest("details").open = true')
-        for key, code, text, order in (("Enter", 13, "\r", "ascending"), (" ", 32, " ", "descending")):
-            browser.evaluate(session, f'{table}.querySelector("th[data-column] button").focus()')
-            press(key, code, text)
-            assert browser.evaluate(session, f'{table}.querySelector("th[data-column]").ariaSort') == order
-            assert column(0) == sorted(column(0), reverse=order == "descending")
-        first = column(0)[-1]
-        browser.evaluate(
-            session,
+            assert found(f'{table}.querySelector("th[data-column]").ariaSort') == order
+            assert found(states) == sorted(found(states), reverse=order == "descending")
+        first = found(states)[-1]
+        found(
             f'const box = {table}.parentElement.previousElementSibling.querySelector("input[type=search]"); '
             f'box.value = "{first}"; box.dispatchEvent(new Event("input", {{bubbles: true}}))',
         )
-        assert set(column(0)) == {first}
-        address = browser.evaluate(session, "location.href")
-        assert "?text=" in address
-        saved = browser.evaluate(
-            session,
+        assert set(found(states)) == {first} and "?text=" in found("location.href")
+        saved = found(
             """new Promise(done => {
               const make = URL.createObjectURL;
               URL.createObjectURL = (blob) => { blob.text().then(done); return make.call(URL, blob); };
               document.querySelector(".controls button[title^=download]").click();
             })""",
         )
-        rows = list(csv.reader(saved.splitlines()))
-        assert len(rows) == 1 + len(column(0)) and {row[0] for row in rows[1:]} == {first} and "again" not in saved
-        copied = browser.evaluate(
-            session,
+        _, *rows = csv.reader(saved.splitlines())
+        assert len(rows) == len(found(states)) and {row[0] for row in rows} == {first} and "again" not in saved
+        copied = found(
             f"""new Promise(done => {{
               Object.defineProperty(navigator, "clipboard", {{value: {{writeText: done}}}});
               [...{table}.querySelectorAll("button")].find(one => one.textContent === "ran").click();
             }})""",
         )
         assert "fio" in copied and "--rw=" in copied
-        browser.evaluate(session, "location.reload()")
+        found("location.reload()")
         browser.events.clear()
         browser.wait("Page.loadEventFired")
-        assert set(column(0)) == {first}, "the address brings the filter back"
+        assert set(found(states)) == {first}, "the address brings the filter back"
 
 
 def test_every_kind_of_page_on_a_light_desktop_and_a_dark_phone(pages, tmp_path):

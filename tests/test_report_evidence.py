@@ -1,11 +1,9 @@
 """Layouts and traces in the report: what is drawn of them, and what is said where they are broken."""
 
-import html
 import json
-import re
 
 import pytest
-from records import MODEL, PLAIN, Page, build, contents, make_evidence, make_records, store, traced, undrawn, words
+from records import MODEL, PLAIN, build, contents, make_evidence, make_records, store, traced, undrawn, words
 
 from fsage.study.files import load_study
 
@@ -32,10 +30,6 @@ def first_of_state(records, state):
     return next(record for record in records if record["state"] == state)
 
 
-def figures(page):
-    return {html.unescape(title) for title in re.findall(r'<svg [^>]*aria-label="([^"]+)"', page)}
-
-
 def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     records = make_records(quickstart)
     several = [traced(first_of_state(records, "80.00@264M")), traced(first_of_state(records, "80.50@264M"), lost=3)]
@@ -51,15 +45,12 @@ def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     assert free.y.label == "share of free bytes, %"
     assert all(sum(shares) == pytest.approx(100) for shares in free.shares.values())
     assert list(of_title["Free space, 10.00 to 80.50"].strips) == ["10.00", "40.00", "80.00", "80.50"]
-    assert of_title["Block groups by free share"].y.label == "share of all block groups, %"
     trace = of_title["Requests at 80.50, write phase"]
     assert len(trace.writes.xs) == 300 and not trace.reads.xs and trace.x.label == "time, s"
     page = undrawn(found)
     text = words(page)
     assert "80.50@264M, write: 3 events were lost" in text and "80.00@264M, write:" not in text
     assert "transfer_size: [64M]" in text  # the study's file
-    ids = Page(page).ids
-    assert len(ids) == len(set(ids))
     assert page == build(quickstart, records[::-1], tmp_path / "b", **inputs)
 
 
@@ -72,7 +63,7 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     for name, value in {"seconds": 0.5, "offset_bytes": 15 << 30, "bytes": 4096, "write": True}.items():
         columns[name].append(value)
     page = contents(quickstart, records, tmp_path, traced=store([record], tmp_path / "traced"))
-    trace = next(figure for figure in page.figures if figure.title == "Requests at 80.50, write phase")
+    [trace] = [figure for figure in page.figures if figure.title == "Requests at 80.50, write phase"]
     assert len(trace.writes.xs) == 300 and trace.small.ys == (15 << 30,)
     assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
 
@@ -81,7 +72,7 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
 def test_each_store_has_a_strip(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states", stores=2)
     page = contents(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
-    free = next(figure for figure in page.figures if figure.title.startswith("Free space, "))
+    [free] = [figure for figure in page.figures if figure.title == "Free space, 10.00 to 80.50"]
     assert "80.50 · 1" in free.strips and len(free.strips) == 4 * 2
 
 
@@ -92,41 +83,34 @@ def change(path, **changes):
 @pytest.mark.long
 def test_broken_evidence_is_named_and_the_rest_is_drawn(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states")
-    clean, cut, other, without = evidence.values()
+    of_another, cut, without, half = evidence.values()
+    change(of_another, state="20.00@264M")
     cut.write_text(cut.read_text()[:500])
-    change(other, digest="another")
-    layout = json.loads(without.read_text())["layout"]
-    without.rename(without.with_suffix(".kept"))
-    text = words(build(quickstart, make_records(quickstart), tmp_path / "a", evidence=evidence))
-    assert f"{cut}: the evidence of 40.00@264M is not JSON" in text
-    assert f"{other}: the evidence of 80.00@264M is of another layout (digest another)" in text
-    assert "No evidence of 1 state: 80.50@264M." in text
-
-    without.with_suffix(".kept").rename(without)
-    change(clean, state="20.00@264M")
+    without.unlink()
+    layout = json.loads(half.read_text())["layout"]
     del layout["stores"][0]["bitmap"]["free_share"]
-    change(without, layout=layout)
-    change(other, steps="none")
-    page = build(quickstart, make_records(quickstart), tmp_path / "b", evidence=evidence)
+    change(half, layout=layout)
+    page = build(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
     text = words(page)
-    assert f"{clean}: this is evidence of the state 20.00@264M, not of 10.00@264M" in text
+    assert f"{cut}: the evidence of 40.00@264M is not JSON" in text
+    assert "No evidence of 1 state: 80.00@264M." in text
+    assert f"{of_another}: this is evidence of the state 20.00@264M, not of 10.00@264M" in text
     assert (
         "the evidence of 80.50@264M is not as the agent writes it: layout.stores[0].bitmap.free_share is missing"
         in text
     )
-    assert f"{other}: the evidence of 80.00@264M is not as the agent writes it: steps is 'none'" in text
-    assert "Write bandwidth over capacity" in figures(page)
+    assert 'aria-label="Write bandwidth over capacity"' in page
 
 
 def test_what_a_source_cannot_give_is_said_with_its_reason(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states")
     for path in evidence.values():
-        content = json.loads(path.read_text())
-        content["layout"]["stores"][0].update(groups=None, bitmap=None, absent={"groups": "XFS is mounted"})
-        path.write_text(json.dumps(content))
-    page = build(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
-    assert "groups is not known in 4 states: XFS is mounted." in words(page)
-    drawn = figures(page)
+        layout = json.loads(path.read_text())["layout"]
+        layout["stores"][0].update(groups=None, bitmap=None, absent={"groups": "XFS is mounted"})
+        change(path, layout=layout)
+    page = contents(quickstart, make_records(quickstart), tmp_path, evidence)
+    assert "groups is not known in 4 states: XFS is mounted." in words(undrawn(page))
+    drawn = {figure.title for figure in page.figures}
     assert "Free space in aligned chunks" in drawn
     assert not {"Block groups by free share", "Free space, 10.00 to 80.50"} & drawn
 
@@ -137,15 +121,12 @@ def test_traces_that_are_not_there_or_broken_are_named(quickstart, tmp_path):
     none, broken = traced(first_of_state(records, "80.00@264M")), traced(first_of_state(records, "80.50@264M"))
     none["phases"][0]["trace"] = {"why_none": "tracefs is not there"}
     broken["phases"][0]["trace"]["columns"]["seconds"].pop()
-    paths = store([none, broken], tmp_path / "traced")
-    paths.append(tmp_path / "cut.json")
-    paths[-1].write_text('{"state": ')
-    page = build(quickstart, records, tmp_path, traced=paths)
-    text = words(page)
+    cut = tmp_path / "cut.json"
+    cut.write_text('{"state": ')
+    text = words(build(quickstart, records, tmp_path, traced=[*store([none, broken], tmp_path / "traced"), cut]))
     assert "80.00@264M, write: no trace: tracefs is not there." in text
     assert "80.50@264M, write: the trace is broken: columns: Value error, the columns are not equally long." in text
-    assert f"{paths[-1]}: not a readable record" in text
-    assert {"Requests at 80.00, read phase", "Requests at 80.50, read phase"} <= figures(page)
+    assert f"{cut}: not a readable record" in text
 
 
 @pytest.mark.long

@@ -32,13 +32,13 @@ from fsage.layouts import extents, machine
 from fsage.studies.replica.model import Replica
 
 pytestmark = pytest.mark.root
-GROUPS = 2000
+GROUPS = 800
 SOURCE = Path(__file__).parents[1] / "src"
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What dumpe2fs says of an ext4 of 250 GiB where files came and went."""
+    """What dumpe2fs says of an ext4 of 100 GiB where files came and went."""
     folder = tmp_path_factory.mktemp("original")
     options = OST.replace(",quota", "").split()  # not every kernel mounts that
     image = made(folder / "image", *options, mib=128 * GROUPS - 50)
@@ -47,10 +47,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     original.mount("loop,noinit_itable")
     try:
         draw, alive = random.Random(67005), list[Path]()
-        for number in range(4500):
+        for number in range(3500):
             path = original.point / str(number)
             with path.open("wb") as file, contextlib.suppress(OSError):
-                os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(9, 1.2))))
+                os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(8.2, 1.2))))
             alive.append(path)
             if number > 1500 and number % 3 == 0:
                 alive.pop(draw.randrange(len(alive))).unlink()
