@@ -8,11 +8,11 @@ of all from a quarter of the time, the primary comparisons within a tenth.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from replay import RATES, Replay
 from scipy.stats import median_abs_deviation
 
 from fsage import dataset
@@ -27,9 +27,6 @@ PRECISION = 0.03
 
 def main() -> None:
     """Two lines for each budget: of writes and of reads."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from replay import RATES, Replay
-
     frame = dataset.read(ROOT / "docs/data/series1.parquet")
     replayed = partial(Replay, frame, primary=PRIMARY)
     whole_s = replayed(0).whole_s

@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was loaded stays: no collection of garbage looks at it again (statsmodels has one at each call)."""
+    """What was loaded stays: no collection of garbage looks at it again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)  # tests make many objects, and few cycles
