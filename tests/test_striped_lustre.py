@@ -50,30 +50,6 @@ def spec(tmp_path: Path, site: Site) -> dict:
 
 @pytest.mark.long
 @pytest.mark.root
-def test_the_layout_is_set_and_read_back(spec: dict, site: Site) -> None:
-    noted = bring(spec, *STEPS)["notes"]["stripe"]
-    assert noted.pop("realisation") == "pfl"
-    assert noted == {"osts": 2, "segments": [[0, 64 * MIB, 1, 4 * MIB, 0], [64 * MIB, 128 * MIB, 2, 4 * MIB, 1]]}
-    measured = f"{spec['directory']}/measured"
-    commands = [command for command in site.commands("lfs") if command.endswith(measured)]
-    assert commands[-2:] == [f"{SET} {measured}", f"lfs getstripe -y -d {measured}"]
-    claimed = {**open_target(spec).claim, "tasks": 4, "tools": {"ior": "4.0.0", "mpirun": "4.1"}}
-    params = {"workload": "striped_file", "transfer_size": MIB, "iteration": 1}
-    write, read = workloads.load("striped_file").commands(
-        workloads.load("striped_file").Params.model_validate(params), claimed, STEPS
-    )
-    start = "mpirun --allow-run-as-root --oversubscribe -np 4 ior -v -t 1048576 -b 134217728"
-    assert " ".join(write["argv"]) == f"{start} -w -k --posix.odirect -o {measured}/shared"
-    several = {**claimed, "hosts": ["c1", "c2", "c3", "c4"]}
-    half = workloads.load("striped_file").commands(
-        workloads.load("striped_file").Params.model_validate({**params, "nodes": 2}), several, STEPS
-    )[0]["argv"]
-    assert {"c1:4,c2:4", "8", str(256 * MIB)} <= set(half), "the same file of 2 GiB by 8 tasks"
-    assert " ".join(read["argv"]) == f"{start} -r -k --posix.odirect -o {measured}/shared"
-
-
-@pytest.mark.long
-@pytest.mark.root
 def test_a_layout_that_came_otherwise_fails_the_step(spec: dict, site: Site) -> None:
     came = recorded("lfs_getstripe_pfl_dir_d_yaml.txt").replace("stripe_count:  2", "stripe_count:  1")
     plain = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0]
@@ -205,15 +181,6 @@ def test_an_ior_for_each_segment_runs_beside_the_others(segments: dict, site: Si
     assert "segment 0's IOR began 0.989 s after another one had ended" in (judged(6.0, 5.0).why or "")
     del seen["phases"][1]["beside"]
     assert "read: moved 67108864 bytes, the layout's file has 201326592" in (judged(5.0, 5.0).why or "")
-
-
-@pytest.mark.long
-@pytest.mark.root
-def test_a_segment_whose_directory_comes_otherwise_fails_the_step(segments: dict, site: Site) -> None:
-    place = f"{segments['directory']}/measured/segment1"
-    site.answer(f"lfs getstripe -y -d {place}", recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0])
-    with pytest.raises(Failure, match=r"segment1: requested 2 stripes of 4 MiB .* shows 1 of 1048576 bytes"):
-        bring(segments, *IN_SEGMENTS)
 
 
 @pytest.mark.parametrize(
