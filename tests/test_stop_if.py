@@ -58,9 +58,8 @@ def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: d
     load = [*fio, "--iodepth=32", "--time_based", f"--runtime={LOAD_S}", f"--directory={guest['directory']}/measured"]
     job = "\n".join([*(word.removeprefix("--") for word in load[2:]), ""])
     both = cells("heavy", "light", argv=("true",))
-    both[0]["phases"] = [
-        {"name": "load", "argv": ["fio", "-"], "jobs": {name: f"[{name}]\n{job}" for name in ("n1", "n2")}}
-    ]
+    jobs = {name: f"[{name}]\n{job}" for name in ("n1", "n2")}
+    both[0]["phases"] = [{"name": "load", "argv": ["fio", "-"], "jobs": jobs}]
     began = time.monotonic()
     answer = measure.measure(spec, {**request, "cells": both}, False)
     assert time.monotonic() - began < LOAD_S and fios(spec) == [], "no client goes on"
@@ -230,7 +229,7 @@ def test_looks_go_on_over_cells_and_what_is_usual_stays(guest: dict[str, Any]) -
         measure.measure(spec, asked(cells("four", run)) | of(run), False)
         assert observed(spec, run)[0]["probe"]["usual_ms"]["read"] == usual, "once for each run"
     Looks.beside[:] = [BAD, CALM, CALM] * 10
-    measure.measure(guest, asked(cells("slow", argv=("sleep", "60"))), False)
+    measure.measure(guest, asked(cells("slow", argv=("sleep", "60"))) | of("second"), False)
     taken = [look["read"] for look in observed(guest, "slow")[0]["probe"]["taken"]]
     assert taken == [11, 5, 5, 11, 5, 5, 11], "a tenth may be slow: the third of twenty stops it"
 
