@@ -26,7 +26,6 @@ NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)
     ("text", "closes"),
     [
         ("18:00", datetime(2026, 11, 21, 18, 0, tzinfo=ZONE)),
-        ("06:15", datetime(2026, 11, 22, 6, 15, tzinfo=ZONE)),
         ("15:30", datetime(2026, 11, 22, 15, 30, tzinfo=ZONE)),
         ("2026-11-23T06:00", datetime(2026, 11, 23, 6, 0, tzinfo=ZONE)),
         ("2026-11-23 06:00+00:00", datetime(2026, 11, 23, 6, 0, tzinfo=timezone.utc)),  # noqa: UP017 - 3.9 too
@@ -36,7 +35,7 @@ def test_when_a_window_closes(text, closes):
     assert settings.window_end(text, NOW) == closes
 
 
-@pytest.mark.parametrize("text", ["25:00", "soon", "18", "2026-13-01", "18:00:99"])
+@pytest.mark.parametrize("text", ["25:00", "soon", "18"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(StudyError, match=r"until: '.+' is no time; write 18:00 or 2026-11-21T18:00"):
         settings.window_end(text, NOW)
