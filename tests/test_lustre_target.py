@@ -28,7 +28,6 @@ from fsage.host.verbs import claim
 from fsage.layouts.freespace import Counting
 from fsage.model import structure
 from fsage.model.declaration import complete
-from fsage.model.structure import Shard
 from fsage.studies.lustre.host import lustre as kind
 from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
@@ -178,23 +177,6 @@ def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
     assert "would claim" in claim.claim(other, {}, True)["msg"]
 
 
-@pytest.mark.long
-def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_path: Path) -> None:
-    ours = claim.claim(spec, {}, False)["claim"]
-    there = {**spec, "home": str(tmp_path / "another_host")}
-    assert open_target(there).claim == ours
-    with pytest.raises(Refusal, match="has not been claimed"):
-        open_target({**there, "name": "else"})
-    state.scrub(spec, REQUEST, False)
-    begun = state.begin("populate", spec, REQUEST, False)
-    shares = [Shard(index, 2) for index in (0, 1)]
-    for where, share in ((spec, shares[0]), (there, shares[1])):
-        assert state.work(where, REQUEST, structure.read(begun["step"]), share)["files"]
-    with pytest.raises(Refusal, match="may only populate and fragment"):
-        state.scrub(there, REQUEST, False)  # the lease that guards the target is on the other host
-    state.end(spec, REQUEST, structure.read(begun["step"]))
-
-
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
     assert not claim.claim(spec, {}, False)["claim"]["filesystem_state_known"], "others write beside it"
     state.scrub(spec, REQUEST, False)
@@ -240,19 +222,6 @@ def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> 
     site.answer(f"lfs df {spec['directory']}", session("enospc_one_ost.txt")["lfs df /mnt/lustre"][0]["stdout"])
     with pytest.raises(Failure, match=r"lustre-OST0000 holds 369 MiB after all .* held 1 MiB when it was claimed"):
         state.scrub(spec, REQUEST, False)
-
-
-@pytest.mark.long
-def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site: Site) -> None:
-    place = Path(spec["directory"])
-    place.rmdir()
-    assert claim.create(spec, {}, False)["changed"]
-    claim.claim(spec, {}, False)
-    assert f"{place} is gone" in claim.remove(spec, {}, False)["proof"]
-    site.answer("findmnt --json --list --types lustre", rc=1)  # it is not mounted, and the mount point is there
-    with pytest.raises(Refusal, match="no Lustre client mount"):
-        claim.create(spec, {}, False)
-    assert list(root_of(spec).iterdir()) == []
 
 
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:

@@ -27,7 +27,6 @@ from tiers import first_row_of
 
 from fsage.base.message import Unacceptable
 from fsage.host.__main__ import APPLY_STEP, verbs
-from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets import claims
 from fsage.host.targets.lease import machine, start_of
@@ -153,11 +152,6 @@ def mount_of(spec: dict[str, Any]) -> Path:
     """Where the first store of a claimed target is mounted."""
     claim = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
     return Path(claim["stores"][0]["mount"])
-
-
-def filler(mount: Path) -> dict[str, int]:
-    """Name and bytes of every filler file."""
-    return {f"{Path(each.path).parent.name}/{each.name}": each.stat().st_size for each in fillers(mount)}
 
 
 def observations(bundle: Path) -> list[dict[str, Any]]:
@@ -318,92 +312,38 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     home = Path(new_target["home"]) / new_target["name"]
     folders = Path(new_target["home"]), Path(new_target["image_dir"]), tmp_path / "results"
     before_all = footprint.of_target(new_target, *folders)
-    came = tmp_path / "came"
-    bundle, evidence = came / "bundle.tar", came / "state.json"
-    asked = request(
-        tmp_path / "request.json",
-        [POPULATE, FRAGMENT],
-        cells=[cell(0), cell(1)],
-        bundle=str(bundle),
-        evidence=str(evidence),
-        tuning={"read_ahead_kb": 64},
-        holder=living_holder("this"),
-    )
+    copy = tmp_path / "results" / "targets" / f"{new_target['name']}.json"  # where plans and requests look for it
+    bundle = tmp_path / "bundle.tar"
+    more = {"cells": [cell(0), cell(1)], "bundle": str(bundle), "tuning": {"read_ahead_kb": 64}}
+    asked = request(tmp_path / "request.json", [POPULATE, FRAGMENT], **more)
 
-    def step(name: str, now: Callable[[], Any]) -> str:
-        """Do it; what `--check --diff` said before."""
+    def step(name: str, now: Callable[[], Any]) -> None:
         before = now()
-        foretold = ansible(inventory, name, "-e", asked, "--check", "--diff")
-        done(foretold)
+        done(ansible(inventory, name, "-e", asked, "--check", "--diff"))
         assert now() == before, f"{name} --check changed something"
         assert done(ansible(inventory, name, "-e", asked)) > 0
         assert now() != before, f"{name} changed nothing"
-        return foretold.stdout
 
     step("local_target.yml", lambda: sorted(Path(new_target["image_dir"]).glob("*")))
-    copy = tmp_path / "results" / "targets" / f"{new_target['name']}.json"  # where plans and requests look for it
     step("claim.yml", lambda: [(home / "claim.json").exists(), copy.exists()])
-    claim = json.loads((home / "claim.json").read_text())
-    assert json.loads(copy.read_text())["stores"] == claim["stores"]
-    assert footprint.of_target(new_target, *folders)["loop devices"]
-    assert done(ansible(inventory, "local_target.yml", "claim.yml", "-e", asked)) == 0
-
     mount = mount_of(new_target)
-    done(ansible(inventory, "hold_target.yml", "-e", asked))
-    assert json.loads((home / "lease.json").read_text())["run"] == "this"
-    foretold = step("tune_clients.yml", (home / "tunables.json").exists)
-    assert re.search(r"^read_ahead_kb: \d+ -> 64$", foretold, re.MULTILINE), "one: would stand before it without --diff"
-    step("scrub.yml", lambda: claims.read_token(mount))
-    step("populate.yml", lambda: claims.read_token(mount))
-    step("fragment.yml", lambda: claims.read_token(mount))
-    wanted = structure.expected(structure.read_all([POPULATE, FRAGMENT]), claim["capacity_bytes"])
-    assert filler(mount) == {f"g{generation}/{index:07d}": size for (generation, index), size in wanted.items()}
-
-    built = claims.read_token(mount)
-    again = ("tune_clients.yml", "scrub.yml", "populate.yml", "fragment.yml", "evidence.yml")
-    assert done(ansible(inventory, *again, "-e", asked)) == 0
-    assert claims.read_token(mount) == built
-    assert json.loads(evidence.read_text())["filler_files"] == len(wanted)
-
-    done(ansible(inventory, "measure.yml", "-e", asked, "--check"))
-    assert not bundle.exists()
-    assert done(ansible(inventory, "measure.yml", "-e", asked)) > 0
-    seen = observations(bundle)
-    assert [each["cell"] for each in seen] == ["cell0", "cell1"]
-    assert [each["status"] for each in seen] == ["done", "done"]
-    assert all(each["check"]["agreed"] for each in seen)
-    assert seen[0]["conditions"]["tunables"]["read_ahead_kb"]["now"] == ["64"]
+    steps = ("scrub.yml", "populate.yml", "fragment.yml")
+    step("tune_clients.yml", (home / "tunables.json").exists)
+    for name in steps:
+        step(name, lambda: claims.read_token(mount))
+    assert done(ansible(inventory, "local_target.yml", "claim.yml", "tune_clients.yml", *steps, "-e", asked)) == 0
+    step("measure.yml", bundle.exists)
+    assert [(each["cell"], each["status"]) for each in observations(bundle)] == [("cell0", "done"), ("cell1", "done")]
     assert not list((home / "outbox").rglob("*.json")), "what arrived is forgotten"
-
-    assert done(ansible(inventory, "hold_target.yml", "-e", asked, hold_state="absent")) > 0
     done(ansible(inventory, "release.yml", "--check"))
     assert (home / "claim.json").exists()
     ran = ansible(inventory, "release.yml", "local_target.yml", fsage_local_target_state="absent")
     assert done(ran) > 0
     assert f"one: nothing is mounted at {mount}" in ran.stdout
-    assert not mount.is_mount()
-    assert done(ansible(inventory, "release.yml")) == 0
     assert not copy.exists(), "no plan believes the claim that is gone"
     copy.with_suffix(".released.json").unlink()
     copy.parent.rmdir()
     assert footprint.of_target(new_target, *folders) == before_all
-
-
-@pytest.mark.long  # one playbook that is refused: test_who_asks_looks_up_a_killed_run_that_the_host_cannot
-@pytest.mark.root
-def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path) -> None:
-    bundle = tmp_path / "bundle.tar"
-    other = request(tmp_path / "other.json", holder=living_holder("other"))
-    done(ansible(claimed["inventory"], "hold_target.yml", "-e", other))
-    now = claims.read_token(claimed["mount"])
-    asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), holder=living_holder("mine"))
-    for name in ("hold_target.yml", "scrub.yml", "populate.yml", "measure.yml"):
-        sentence = refused(ansible(claimed["inventory"], name, "-e", asked))
-        assert "is held by run other" in sentence, name
-        assert "nothing was touched" in sentence
-    assert claims.read_token(claimed["mount"]) == now
-    assert not bundle.exists()
-    done(ansible(claimed["inventory"], "hold_target.yml", "-e", other, hold_state="absent"))
 
 
 @pytest.mark.parametrize(("number", "connection"), first_row_of((signal.SIGTERM, "local"), (signal.SIGKILL, "ssh")))
