@@ -116,12 +116,9 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
     request = {"study": "test", "state": "60.00", "steps": [step.to_json() for step in steps]}
     given = {"target": {**spec, "limits": {"operations_s": 4}}, "request": request, "hosts": hosts()}
     files = len(list(place.glob("filler/*/*"))) + 4
-    with subprocess.Popen(
-        [sys.executable, "-m", "fsage.host", "apply_step"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-    ) as process:
+    words = [sys.executable, "-m", "fsage.host", "apply_step"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdin and process.stdout
         process.stdin.write(json.dumps(given).encode())
         process.stdin.close()
