@@ -15,11 +15,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import local_targets
 import pytest
 from states import MIB, bring
 from tiers import first_of, first_row_of
 
 from fsage.base import Refusal, typed
+from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
 from fsage.host.states import state
@@ -40,8 +42,9 @@ STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, fil
 
 
 @pytest.fixture
-def several(directory_target, tmp_path):
+def several(directory_target, tmp_path, monkeypatch):
     """A target of three clients, in a state, and what changes one of them."""
+    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
     spec = {**directory_target, "amount_mib": 8}
     lies = dict.fromkeys(NAMES[1:], "")
 

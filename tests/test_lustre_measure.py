@@ -19,7 +19,7 @@ from fsage.host.targets import lease
 from fsage.host.verbs import claim
 from fsage.model import structure
 from fsage.model.declaration import complete
-from fsage.studies.lustre.host import clients, ldiskfs
+from fsage.studies.lustre.host import ldiskfs
 from fsage.studies.lustre.host.lustre import Lustre
 from fsage.studies.lustre.host.osts import LustreOsts
 from fsage.studies.paf.model import Populate
@@ -143,20 +143,6 @@ def test_a_table_that_another_target_set_on_a_watched_server_fails_the_cell_of_a
     seen = measured(spec, hosts={"watched": at_servers("oss1")["hosts"]["servers"]})
     assert (seen["servers"], seen["watched"], seen["status"]) == ([], ["oss1"], "failed")
     assert "is 256 512, was 4 8, and target scratch has not set it: target own2 of user" in seen["why"]
-
-
-@pytest.mark.long
-def test_busy_locks_of_others_on_the_mount_are_a_note_and_no_failure(
-    spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of another mount of the file system nothing is asked, nor cancelled: `site` has no answer to that."""
-    monkeypatch.setattr(clients, "PAUSES_S", (0.0, 0.0))
-    site.answer(UNUSED, locks(3))
-    site.commands()
-    seen = measured(spec)
-    assert seen["status"] == "done", seen["why"]
-    assert seen["phases"][0]["cache_drop"] == "lru_size=clear (9 of others' stay), drop_caches=3"
-    assert site.commands().count(CLEAR) == 4, "twice, at most so often"
 
 
 def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site) -> None:

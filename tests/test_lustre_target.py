@@ -115,13 +115,16 @@ def test_a_release_removes_what_an_ended_run_left_and_says_so(spec: dict) -> Non
 @pytest.mark.long
 def test_only_osts_that_files_lie_on_matter(spec: dict, site: Site) -> None:
     claim.claim(spec, {}, False)
-    osts = open_target(spec).osts
+    target = open_target(spec)
+    osts = target.osts
     find = f"lfs find {spec['directory']} --type f --ost"
     site.answer(f"{find} 0", f"{spec['directory']}/measured/a\n")
     site.answer(f"{find} 1")
     assert osts.is_used("lustre-OST0000") and not osts.is_used("lustre-OST0001")
     site.answer(f"{find} 1", stderr="error", rc=5)
     assert osts.is_used("lustre-OST0001"), "what is not known is not no"
+    target.claim["lustre"]["usable"] = [0]
+    assert not osts.is_used("lustre-OST0001")
 
 
 def test_a_mark_on_an_ost_that_was_deactivated(spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

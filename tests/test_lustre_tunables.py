@@ -145,14 +145,15 @@ def test_what_a_living_run_or_somebody_by_hand_has_set_stays(knobs: Knobs, tmp_p
     lctl.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
     tune.settle({})
     assert knobs.now(RPCS) == {"16"} and knobs.now("max_dirty_mb") == {"64", "32"}, "of the last one nothing is known"
-    lease.take(home, {"holder": {**elsewhere, "since": "now", "command": "snakemake"}})
+    there = {"holder": {**elsewhere, "since": "now", "command": "snakemake"}}
+    lease.take(home, there)
     (home / "claim.json").write_text("{}")
     tune.settle({})
     assert knobs.now("max_dirty_mb") == {"64", "32"}
     tune.settle({"gone": ["r_there"]})
     assert knobs.now("max_dirty_mb") == {"64", "742"}
     lctl.tune("lustre", {**holder("there", elsewhere), "home": str(home)}, {f"{OST1}.max_dirty_mb": "32"})
-    lease.drop(home, {"holder": {**elsewhere, "since": "now", "command": "snakemake"}})
+    lease.drop(home, there)
     tune.settle({})
     assert knobs.now("max_dirty_mb") == {"64", "742"}, "its run gave the target back"
 

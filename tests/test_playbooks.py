@@ -26,7 +26,6 @@ from local_targets import claimed as have_claimed
 from tiers import first_row_of
 
 from fsage.base.message import Unacceptable
-from fsage.host.__main__ import APPLY_STEP, verbs
 from fsage.host.system.library import packed
 from fsage.host.targets import claims
 from fsage.host.targets.lease import machine, start_of
@@ -36,8 +35,6 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 PLAYBOOKS = sorted(path.name for path in ROOT.glob("playbooks/*.yml"))
-NEEDED = re.compile(r"\| `fsage_request` \|(?!.*may be missing)")
-TAKERS = {role for role in ROLES if NEEDED.search((ROOT / "roles" / role / "README.md").read_text())}
 MIB = 1 << 20
 
 POPULATE = {
@@ -220,28 +217,11 @@ def test_an_agent_that_ends_without_an_answer_fails_its_task_and_what_it_said_la
     assert done.returncode == 2 and "Traceback" not in done.stdout.partition("stderr")[0]
 
 
-@pytest.mark.parametrize("role", sorted(TAKERS))
-def test_a_step_without_a_request_says_how_to_make_one(role: str) -> None:
-    texts = [path.read_text() for path in (ROOT / "roles" / role / "tasks").glob("*.yml")]
-    words = {
-        word
-        for text in texts
-        for line in re.findall(r"^ +verb: (.+)$", text, re.M)
-        for word in re.findall(r"\w+", line)
-    }
-    asking = words & {*verbs(), APPLY_STEP} - action().WITHOUT
-    assert asking
-    for verb in asking:
-        with pytest.raises(Unacceptable, match=r"`fsage request STUDY STATE > request\.json`"):
-            action().request_of(verb, None)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (None, "needs a request, and none was given"),
         ("@{file}", "(not -e @request.json)"),  # as it was once given
-        ('{{"fsage_request": {{"steps": "{{{{ lookup(\'pipe\', \'touch {ran}\') }}}}"}}}}', "(not -e @request.json)"),
         ("fsage_request={{{{ lookup('pipe', 'touch {ran}') }}}}", "the path of a request's file is wanted"),
     ],
 )
@@ -262,7 +242,6 @@ def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, 
     ("given", "said"),
     [
         ("/dev/zero", "it is a device, where a file is expected"),
-        ("/", "it is a folder, where a file is expected"),
         ("{fifo}", "it is a FIFO, where a file is expected"),
         ("{none}", ": No such file or directory"),
         ("{deep}", "is nested deeper than 32 levels"),

@@ -24,10 +24,8 @@ from fsage.host.device import models
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.model.declaration import device_model
-from fsage.model.device import Moved, Place
 from fsage.studies.slowdisk.host import seek
 from fsage.studies.slowdisk.host.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
-from fsage.studies.slowdisk.model import Iocost, Seek
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB
@@ -51,17 +49,6 @@ def test_no_order_of_requests_beats_the_rate(requests):
         now = max(now + pause, done)
         moved += pages * 4096
     assert now - 1.0 >= moved / RATE - MAX_REQUEST_BYTES / RATE - 1e-9
-
-
-def test_charges_follow_from_bytes_requests_and_jumps():
-    iocost = {"bytes_per_s": 380_000_000, "sequential_iops": 20_000, "random_iops": 100}
-    whole, scattered = Moved(384 * MIB, 384, 0, Place(0.5)), Moved(384 * MIB, 384, 28, Place(0.5))
-    assert Iocost(iocost).charges_s(whole) == pytest.approx(1.0747, abs=1e-3)
-    assert Iocost(iocost).charges_s(scattered) - Iocost(iocost).charges_s(whole) == pytest.approx(28 * 9.95e-3)
-    disk = {"bytes_per_s": RATE, "seek_s": SEEK_S, "outer_to_inner": 2.0, "noise_cov": 0.0}
-    assert Seek(disk).charges_s(whole) == pytest.approx(3.84 / 0.75)
-    assert Seek(disk).charges_s(scattered) == pytest.approx(3.84 / 0.75 + 28 * SEEK_S)
-    assert Seek({**disk, "noise_cov": 0.1}).charges_s(whole) is None, "it charges another time each time"
 
 
 def test_a_model_has_the_declared_rate_or_half_of_it_and_its_label_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,8 @@ class Site:
         shares = declared.pop("shares", None)
         block = {"fsage_target": {"name": name, "kind": "loop", **declared}}
         (folder / "target.yml").write_text(yaml.safe_dump(block | ({"fsage_target_shares": shares} if shares else {})))
-        of_host = {} if host else {"ansible_connection": "local"}
-        hosts = {"all": {"children": {"clients": {"hosts": {host or "localhost": of_host}}}}}
+        named = {host: {}} if host else {"localhost": {"ansible_connection": "local"}}
+        hosts = {"all": {"children": {"clients": {"hosts": named}}}}
         (folder.parents[1] / "hosts.yml").write_text(yaml.safe_dump(hosts))
         if claim is not None:
             whole = {**CLAIM, "capacity_bytes": 1 << 34, "kernel": "6.18.0", **claim}
@@ -155,7 +155,7 @@ def test_unlike_targets_do_not_share(site, claim, declared, why):
     site.study(targets="repeat")
     assert f"note tiny: the targets differ: {why}" in site.pool("a", "b").lines()
     if "capacity_bytes" in claim:
-        site.target("b", {"capacity_bytes": (1 << 34) - (1 << 20)})
+        site.target("b", {"capacity_bytes": (1 << 34) - (100 << 20)})
         assert "differ" not in "".join(site.pool("a", "b").lines()), "so little is alike"
 
 

@@ -177,13 +177,8 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     with pytest.raises(Failure, match=why):
         claim.claim(spec, {}, False)
     assert not place.exists(), "nothing stays"
-    claim.create(directory_target, {}, False)
     claimed(directory_target)
     request = asked(cells("one"))
-    state.scrub(directory_target, request, False)
-    state.begin("populate", spec, request, False)
-    with pytest.raises(Failure, match=r"populate .* did not begin: stop_if: .*resumes"):
-        state.work(spec, request, STEPS[0])
     built(directory_target, request)
     answer = measure.measure({**spec, "stop_if": {**never, "then": "wait", "wait_minutes": 0.001}}, request, False)
     assert answer["measured"] == 0 and answer["undone"].endswith("the same command resumes")

@@ -117,11 +117,7 @@ def test_the_report_shows_each_target(study, tmp_path):
     page = report.contents(study, target, frame, **more)
     section = next(section for section in page.sections if section.title == "Targets")
     assert "no difference was found" in section.text and "4 states that all targets measured" in section.text
-    assert [row[0] for row in section.table] == ["target", *FACTORS]
-    assert [figure.name for figure in section.figures] == [
-        "each-target-against-all",
-        "primary-comparisons-on-each-target",
-    ]
+    assert [row[0] for row in section.table] == ["target", *FACTORS] and len(section.figures) == 2
     path = report.build(page, frame, tmp_path / "report")
     assert dataset.read(path.parent)["write_bw_mib_s_as_measured"].notna().all()
 
