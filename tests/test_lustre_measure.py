@@ -8,7 +8,7 @@ from pathlib import Path
 
 import local_targets
 import pytest
-from lustre_site import INSTANCE, Knobs, Site, at_servers, brw_stats, lustre_target, recorded
+from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats, lustre_target, recorded
 
 from fsage.base import Refusal
 from fsage.host import claiming
@@ -19,7 +19,7 @@ from fsage.host.targets import lease
 from fsage.host.verbs import claim
 from fsage.model import structure
 from fsage.model.declaration import complete
-from fsage.studies.lustre.host import ldiskfs
+from fsage.studies.lustre.host import clients, ldiskfs
 from fsage.studies.lustre.host.lustre import Lustre
 from fsage.studies.lustre.host.osts import LustreOsts
 from fsage.studies.paf.model import Populate
@@ -125,6 +125,8 @@ def test_a_cell_under_a_setting_that_its_study_does_not_name_is_not_valid(spec: 
     assert f"the study does not name it: target own2 of user {os.geteuid()} (/var/lib/fsage/own2, since" in why
     named = measured(spec, name="w_2", tuning={"max_rpcs_in_flight": 16})
     assert named["why"] is None, "it is what the study names, whoever set it"
+    lctl.tune("lustre", other, {name.replace(INSTANCE, NEIGHBOUR): "32" for name in rpcs})
+    assert measured(spec, name="w_4")["why"] is None, "of another mount, and the own one has its first value again"
     knobs.change(known=dict.fromkeys(rpcs, "64"))
     changed = measured(spec, name="w_3", tuning={"max_rpcs_in_flight": 16})
     assert "is 64, and the study names 16: tune_clients.yml sets it" in changed["why"]
@@ -143,6 +145,20 @@ def test_a_table_that_another_target_set_on_a_watched_server_fails_the_cell_of_a
     seen = measured(spec, hosts={"watched": at_servers("oss1")["hosts"]["servers"]})
     assert (seen["servers"], seen["watched"], seen["status"]) == ([], ["oss1"], "failed")
     assert "is 256 512, was 4 8, and target scratch has not set it: target own2 of user" in seen["why"]
+
+
+@pytest.mark.long
+def test_busy_locks_of_others_on_the_mount_are_a_note_and_no_failure(
+    spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another mount of the file system nothing is asked, nor cancelled: `site` has no answer to that."""
+    monkeypatch.setattr(clients, "PAUSES_S", (0.0, 0.0))
+    site.answer(UNUSED, locks(3))
+    site.commands()
+    seen = measured(spec)
+    assert seen["status"] == "done", seen["why"]
+    assert seen["phases"][0]["cache_drop"] == "lru_size=clear (9 of others' stay), drop_caches=3"
+    assert site.commands().count(CLEAR) == 4, "twice, at most so often"
 
 
 def test_servers_are_asked_before_anything_is_changed(tmp_path: Path, site: Site) -> None:

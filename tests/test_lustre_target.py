@@ -18,6 +18,7 @@ from tiers import first_of
 
 from fsage.base import Failure, Refusal
 from fsage.host import claiming, helper
+from fsage.host.__main__ import hold
 from fsage.host.remote import probe
 from fsage.host.states import state
 from fsage.host.structure import fillers
@@ -28,6 +29,8 @@ from fsage.host.verbs import claim
 from fsage.layouts.freespace import Counting
 from fsage.model import structure
 from fsage.model.declaration import complete
+from fsage.model.structure import Shard
+from fsage.run.runs import identity
 from fsage.studies.lustre.host import lustre as kind
 from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
@@ -170,14 +173,34 @@ def test_a_second_target_on_the_file_system_of_one_is_refused_from_anywhere(
         claim.claim(other, {}, False)
     assert list(Path(other["directory"]).iterdir()) == []
     Path(other["directory"]).rmdir()
+    run = {"holder": {**identity("test"), "run": "2"}}
+    hold(other, run, False)  # as a study begins, which then claims
     with pytest.raises(Refusal, match=r"target scratch has claimed .* two targets on one file system"):
         claim.create(other, {}, False)
-    assert not Path(other["directory"]).exists()
+    hold(other, {**run, "release": True}, False)
+    assert not Path(other["directory"]).exists() and not (tmp_path / "another_host" / "other").exists()
     claim.release(spec, {}, False)
     Path(spec["directory"]).rmdir()
     site.answer(f"lfs path2fid {other['directory']}", recorded("lfs_path2fid.txt"))
     claim.create(other, {}, False)
     assert "would claim" in claim.claim(other, {}, True)["msg"]
+
+
+@pytest.mark.long
+def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_path: Path) -> None:
+    ours = claim.claim(spec, {}, False)["claim"]
+    there = {**spec, "home": str(tmp_path / "another_host")}
+    assert open_target(there).claim == ours
+    with pytest.raises(Refusal, match="has not been claimed"):
+        open_target({**there, "name": "else"})
+    state.scrub(spec, REQUEST, False)
+    begun = state.begin("populate", spec, REQUEST, False)
+    shares = [Shard(index, 2) for index in (0, 1)]
+    for where, share in ((spec, shares[0]), (there, shares[1])):
+        assert state.work(where, REQUEST, structure.read(begun["step"]), share)["files"]
+    with pytest.raises(Refusal, match="may only populate and fragment"):
+        state.scrub(there, REQUEST, False)  # the lease that guards the target is on the other host
+    state.end(spec, REQUEST, structure.read(begun["step"]))
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:

@@ -325,6 +325,23 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     assert footprint.of_target(new_target, *folders) == before_all
 
 
+@pytest.mark.long  # one playbook that is refused: test_who_asks_looks_up_a_killed_run_that_the_host_cannot
+@pytest.mark.root
+def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.tar"
+    other = request(tmp_path / "other.json", holder=living_holder("other"))
+    done(ansible(claimed["inventory"], "hold_target.yml", "-e", other))
+    now = claims.read_token(claimed["mount"])
+    asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), holder=living_holder("mine"))
+    for name in ("hold_target.yml", "scrub.yml", "populate.yml", "measure.yml"):
+        sentence = refused(ansible(claimed["inventory"], name, "-e", asked))
+        assert "is held by run other" in sentence, name
+        assert "nothing was touched" in sentence
+    assert claims.read_token(claimed["mount"]) == now
+    assert not bundle.exists()
+    done(ansible(claimed["inventory"], "hold_target.yml", "-e", other, hold_state="absent"))
+
+
 @pytest.mark.parametrize(("number", "connection"), first_row_of((signal.SIGTERM, "local"), (signal.SIGKILL, "ssh")))
 def test_a_stopped_measurement_leaves_no_process(
     directory_target: dict[str, Any], tmp_path: Path, number: signal.Signals, connection: str

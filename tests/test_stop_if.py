@@ -179,6 +179,12 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     assert not place.exists(), "nothing stays"
     claimed(directory_target)
     request = asked(cells("one"))
+    with pytest.raises(Failure, match=r"emptying did not begin: stop_if: .* the same command resumes"):
+        state.scrub(spec, request, False)
+    state.scrub(directory_target, request, False)
+    state.begin("populate", spec, request, False)
+    with pytest.raises(Failure, match=r"populate .* did not begin: stop_if: .*resumes"):
+        state.work(spec, request, STEPS[0])
     built(directory_target, request)
     answer = measure.measure({**spec, "stop_if": {**never, "then": "wait", "wait_minutes": 0.001}}, request, False)
     assert answer["measured"] == 0 and answer["undone"].endswith("the same command resumes")
@@ -277,6 +283,8 @@ def test_what_is_under_way_when_the_hours_end_is_ended(guest: dict[str, Any], mo
     assert (answer["measured"], answer["remaining"]) == (0, 1)
     assert "limits.hours is 22:00-06:00, and these hours have ended; the same command" in answer["undone"]
     assert not list(Path(spec["directory"], "measured").iterdir())
+    with pytest.raises(Failure, match=r"emptying did not begin: limits\.hours is"):
+        state.scrub(spec, asked([]) | {"steps": [], "state": "empty"}, False)
 
 
 def test_all_clients_of_a_step_stop_where_one_is_told_by_servers(
