@@ -18,6 +18,7 @@ from pathlib import Path
 import local_targets
 import pytest
 from states import MIB, bring
+from striped import netflow_phases
 from tiers import first_of, first_row_of
 
 from fsage.base import Refusal, typed
@@ -29,6 +30,7 @@ from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
+from fsage.studies.netflow import workloads as netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 
@@ -218,6 +220,24 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
     if "late" in lie:
         assert "exit code 7 on n2" in first["why"]
         assert first["phases"][0]["by_host"]["n3"]["rc"] == 0, "what the others gave is kept"
+
+
+@pytest.mark.long
+def test_netflows_tasks_on_all_hosts_share_the_work(several):
+    spec, _, hosts = several
+    place = f"{spec['directory']}/measured"
+    request = request_of(spec, hosts(), SEQUENTIAL, {**SEQUENTIAL, "iteration": 2})
+    request["cells"][0]["phases"] = netflow_phases(place, NAMES, 2)
+    request["cells"][1]["phases"] = netflow_phases(place, NAMES[:2], 2)
+    whole, fewer = observed(spec, request)
+    for observation, clients in ((whole, NAMES), (fewer, NAMES[:2])):
+        assert observation["why"] is None
+        assert all(list(phase["by_host"]) == clients for phase in observation["phases"])
+        made, index, models = (netflow._result(phase) for phase in observation["phases"])
+        assert (index.tasks, index.shares, index.bytes) == (2 * len(clients), 16, 16 * MIB)
+        assert (index.records, index.checksum) == (made.records, made.checksum)
+        assert (models.records, models.checksum) == (made.read_records, made.read_checksum)
+        assert all(each.least_shares >= 1 and 0 < each.seconds < 20 for each in (made, index, models))
 
 
 LAUNCHER = """

@@ -273,6 +273,13 @@ def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("inventory", ["local", "directory", "lustre"])
+def test_every_group_is_there_and_says_what_it_is_for(inventory: str) -> None:
+    said = re.findall(r"^ +(\w+): *#", text := (ROOT / "inventories" / inventory / "hosts.yml").read_text(), re.M)
+    said += re.findall(r"#.*\n +(\w+):\n", text)
+    assert {"launcher", "clients", "servers", "mds", "oss"} <= set(said)
+
+
 @pytest.mark.root
 @pytest.mark.skipif(not shutil.which("ssh"), reason="needs ssh: .ci/testbed installs it")
 def test_a_host_that_does_not_answer(tmp_path: Path) -> None:

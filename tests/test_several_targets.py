@@ -204,6 +204,10 @@ def test_the_note_of_a_run_deals_once(site, monkeypatch, tmp_path):
     monkeypatch.setenv(runs.NOTE, str(noted))
     assert {name: list(part) for name, part in runs.current().parts["tiny"].items()} == parts(pool)
     assert runs.current().lost == ("b",)
+    site.measured(pool, "a", ["20.00@8M"])
+    folders = [site.root / "inventories" / name for name in ("a", "b")]
+    again = load_pools([site.root / "config/tiny.yaml"], folders, site.root / "results", parts=runs.current().parts)
+    assert parts(again["tiny"]) == parts(pool)
     assert next(job.cells for job in runs.jobs()["tiny"]["a"] if "20.00@8M" in job.states) == 5
 
 
