@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from fsage.cli import app
 from fsage.commands.common import Where
 from fsage.evidence import Free, read_free, save_free
-from fsage.host.system import mounting, space
+from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.layouts import ext4, extents, filesystems, verdict
 from fsage.layouts.extents import Head
@@ -52,20 +52,16 @@ def where(inventory: Path, folder: Path) -> Where:
 EVIDENCE = Path(__file__).parent / "data" / "evidence"
 
 
-@pytest.mark.parametrize("source", ["dumpe2fs.txt", "ost.with.dots"])
-def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_path, source):
-    given = tmp_path / source
+def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_path):
+    given = tmp_path / "ost.with.dots"
     shutil.copy(EVIDENCE / "dumpe2fs.txt", given)
     study, said = age.prepare([str(given), str(given)], CONFIG, tmp_path / "age", 2, None)
-    name = source.split(".")[0]
-    assert f"{name}: 9.0% full" in said[0] and said[1].startswith(f"{name}_2: ")
+    assert "ost: 9.0% full" in said[0] and said[1].startswith("ost_2: ")
     made = load_study(tmp_path / "age" / study / f"{study}.yaml")
     assert made.states.structures == 2 and len(made.states.layouts) == 2 and len(made.headline) == 2
     assert all((tmp_path / "age" / study / "layouts" / layout).is_file() for layout in made.states.layouts)
-    (first,) = (age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, None)[:1],)
-    assert first == (study,), "wherever and by whichever process it is read"
-    packed = (tmp_path / "age" / study / "layouts" / f"{name}.gz").read_bytes()
-    assert packed[3] == 0, "no name of a file in gzip's header"
+    again, _ = age.prepare([str(given), str(given)], CONFIG, tmp_path / "other", 2, None)
+    assert again == study, "wherever and by whichever process it is read"
     assert age.prepare([str(given)], CONFIG, tmp_path / "age", 2, None)[0] != study
     with pytest.raises(ValueError, match=r"no text|begins with"):
         age.prepare([str(EVIDENCE / "README.md")], CONFIG, tmp_path / "age", 1, None)
@@ -102,20 +98,15 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     assert [layout.split(".")[0] for layout in made.states.layouts] == names and len(made.headline) == 4
     full = [read_free(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
     assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
-    assert study != age.prepare([str(given)], CONFIG, folder, 1, None)[0]
     best, _ = age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(defragmented=True))
-    lines = load_study(folder / best / f"{best}.yaml").headline
-    assert [(line.state, line.against) for line in lines] == [
-        ("ost1.copied", "ost1.joined"),
-        ("ost1.joined", "ost1.copied"),
-        ("ost1.joined", "empty"),
-    ]
+    _, against_copied, against_empty = load_study(folder / best / f"{best}.yaml").headline
+    assert (against_copied.state, against_copied.against) == ("ost1.joined", "ost1.copied")
+    assert (against_empty.state, against_empty.against) == ("ost1.joined", "empty")
     # Of two rates a pair, the least p is 2 / C(2n, n); times as many tests at most 0.05.
     many = age.prepare(24 * [str(given)], CONFIG, folder, 1, None)[0]
     assert [designed(folder, name) for name in (best, many)] == [(1, 5, 5), (1, 7, 7)]
     sampled, _ = age.prepare([str(given)], CONFIG, folder, 3, None)
-    full, _ = age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(at=(97,)))
-    assert [designed(folder, name) for name in (sampled, full)] == [(3, 2, 2), (1, 1, 5)], "no room for five files"
+    assert designed(folder, sampled) == (3, 2, 2)
     with pytest.raises(ValueError, match=r"ost1: --at 60: it is 70\.4% full: it can be filled further"):
         age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(at=(60,)))
     for text in ("10%,10%", "x", "100", "-5", "80,"):
@@ -151,9 +142,12 @@ def test_what_is_measured_fits_into_the_fullest_layout_alike_in_all_states(tmp_p
         assert (asked["amount_mib"], asked["amount_source"]) == (320, said.split(", ", 1)[1])
         assert {cell["makes_bytes"] for cell in asked["cells"]} == {320 * MIB}
     assert age.amount_line(planned(tmp_path, 85)) == []
+    why = r"take 64 MiB at least, and state old_at_99_9.copied has room for 0 MiB.*nothing was touched"
+    with pytest.raises(StudyError, match=why):
+        age.amount_line(planned(tmp_path, 99.9))
 
 
-@pytest.mark.parametrize(("places", "amount_mib"), [(1, 384), (5, 384), (6, 320), (9, 192)])
+@pytest.mark.parametrize(("places", "amount_mib"), [(5, 384), (6, 320)])
 def test_files_at_all_places_have_room_on_the_disk_below_a_sparse_target(places: int, amount_mib: int, tmp_path: Path):
     study = yaml.safe_load((CONFIG / "quickstart.yaml").read_text())
     study["cells"] |= {"places": places, "iterations": places}
@@ -177,14 +171,6 @@ def test_the_same_command_again_measures_what_failed(tmp_path):
     assert age.measured_again(plan) == ["1 cell failed before, to be measured again"]
     assert [plan.results.record(state, cell.name).exists() for state, cell in (first, second)] == [False, True]
     assert age.measured_again(plan) == []
-
-
-def test_a_layout_without_room_for_a_sample_is_refused_with_both_numbers(tmp_path):
-    why = (
-        r"take 64 MiB at least, and state old_at_99_9.copied has room for 0 MiB.*less than 0.25 s.*nothing was touched"
-    )
-    with pytest.raises(StudyError, match=why):
-        age.amount_line(planned(tmp_path, 99.9))
 
 
 @pytest.mark.parametrize(
@@ -229,23 +215,18 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
     ost = larger_layout(tmp_path / "ost1")
     whole, said = prepared(ost)
     assert "the layout is laid whole on target whole-" in said and "a sparse ext4 (ldiskfs) of 512 GiB, made as" in said
-    target = whole.target
-    assert [target.spec[key] for key in ("size_gib", "sparse", "geometry")] == [512, True, GEOMETRY]
-    assert target.spec["device_model"] == base.target.spec["device_model"]
-    assert f"inventories={whole.inventories}" in whole.commands.measure
+    assert [whole.target.spec[key] for key in ("size_gib", "sparse", "geometry")] == [512, True, GEOMETRY]
     sampled, said = prepared(ost, samples=1)
     assert sampled.target.name == "local" and sampled.study.name != whole.study.name and "laid whole" not in said
     again, _ = prepared(larger_layout(tmp_path / "other"))
-    assert again.target.name == target.name and again.study.name != whole.study.name, "one target for all made alike"
+    assert again.target.name == whole.target.name, "one target for all made alike"
+    assert again.study.name != whole.study.name
     for changes, why in (
         ({"features": [*GEOMETRY["features"], "bigalloc"]}, "it has feature bigalloc"),
         ({"blocks": 1 << 38, "group_blocks": 256}, r"takes \d+\.\d\d GiB below: .* has \d+\.\d\d GiB free"),
     ):
         sampled, said = prepared(larger_layout(tmp_path / "odd", **changes))
         assert sampled.target.name == "local" and re.search(f"is not laid whole, but sampled: .*{why}", said), said
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(space, "available_bytes", lambda: 1)
-        assert "sampled: laying it takes 512 MiB of memory, and 0 MiB are available" in prepared(ost)[1]
     _, said = prepared(ost, larger_layout(tmp_path / "unlike", flex_groups=16))
     assert said.endswith("they are not all made alike; give them one at a time"), said
 
@@ -253,7 +234,6 @@ def test_a_layout_larger_than_the_target_gets_one_of_its_own_unless_samples_are_
 UNLIKE = {
     "ext4 -b 1024": "it has blocks of 1024 bytes, and every target has blocks of 4096",
     "ext3 -b 4096": "it is ext3 without extents",
-    "ext2 -b 4096": "it is ext2 without extents",
     "ext4 -b 4096 -O ^extent,^64bit": "it is ext4 without extents",
     "ext4 -O bigalloc -C 65536": "it has feature bigalloc",
     "xfs -b size=1024": "it has blocks of 1024 bytes",
@@ -262,8 +242,6 @@ UNLIKE = {
 }
 OF_ITS_OWN = {  # laid on a target of its own that is made alike
     "xfs -d su=64k,sw=4": {"stride": 16, "stripe_blocks": 64, "sector_bytes": 512},
-    "xfs -s size=4096": {"sector_bytes": 4096},
-    "btrfs -q": {},
     "ext4 -b 4096 -g 8192": {"group_blocks": 8192},
     "ext4 -b 4096 -E stride=16,stripe_width=64": {"stride": 16, "stripe_blocks": 64},
     "ext4 -b 4096 -m 5 -O quota,project,inline_data": {"group_blocks": 32768},
@@ -309,14 +287,13 @@ def test_what_no_copy_is_like_is_refused_when_it_is_read_and_what_needs_its_own_
     assert why.items() <= (target.spec["geometry"] or {}).items()
 
 
-@pytest.mark.parametrize("name", ["dumpe2fs_1k", "ext3"])
-def test_a_saved_text_of_such_a_file_system_is_refused_too(tmp_path, name):
-    how = {"dumpe2fs_1k": "ext4 -b 1024", "ext3": "ext3 -b 4096"}[name]
+def test_a_saved_text_of_such_a_file_system_is_refused_too(tmp_path):
+    how = "ext3 -b 4096"
     image, _ = made_as(how, tmp_path)
-    dumped = tmp_path / f"{name}.txt"
+    dumped = tmp_path / "dumped.txt"
     dumped.write_bytes(subprocess.run(["dumpe2fs", str(image)], check=True, capture_output=True).stdout)
-    kept = tmp_path / f"{name}.gz"
-    assert save_free(str(image), kept).head.filesystem == how.split()[0]
+    kept = tmp_path / "kept.gz"
+    save_free(str(image), kept)
     for text in (dumped, kept):
         with pytest.raises(ValueError, match=re.escape(UNLIKE[how])):
             age.prepare([str(text)], CONFIG, tmp_path / "age", 1, None)
@@ -360,7 +337,7 @@ def test_a_layout_smaller_than_the_target_is_laid_on_its_own_file_system_made_al
     assert [target.spec[key] for key in ("filesystem", "geometry")] == ["btrfs", None]
 
 
-@pytest.mark.parametrize("claimed", [{}, {"stores": []}, {"target": "local", "stores": [{"mount": 1}]}])
+@pytest.mark.parametrize("claimed", [{}, {"target": "local", "stores": [{"mount": 1}]}])
 def test_age_refuses_the_claim_of_an_earlier_release_before_anything_is_read(tmp_path, claimed):
     (tmp_path / "targets").mkdir()
     (tmp_path / "targets/local.json").write_text(json.dumps(claimed))

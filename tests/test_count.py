@@ -39,10 +39,8 @@ SOURCE = str(Path(capabilities.__file__).parents[3])
 @pytest.mark.parametrize(
     ("extents", "joined", "jumps", "requests"),  # MiB: place in the file, on the device, length; transfers of 4 MiB
     [
-        ([(0, 0, 8)], 1, [], 8),
         ([(0, 0, 4), (4, 4, 4)], 1, [], 8),  # ext4 cuts what lies in one piece
         ([(0, 0, 4), (4, 20, 4)], 2, [16], 8),  # exactly the limit is not beyond it
-        ([(0, 0, 4), (4, 21, 4)], 2, [17], 8),
         ([(0, 100, 4), (4, 0, 4)], 2, [104], 8),  # backwards: from the end to the other's beginning
         ([(0, 0, 2.5), (2.5, 50, 5.5)], 2, [47.5], 9),  # a request more where an extent ends within one
         ([(0, 0, 4), (8, 100, 4)], 2, [96], 8),  # a hole is no request
@@ -67,7 +65,6 @@ TRACKS_S = 2048 / 100 * (math.log(1024 / 974) + math.log(946 / 896))
     [
         (DISK, [(0, 0, 380)], 380 * MIB / 380e6 + 380 * 39.22e-6, 0.0),
         (DISK, [(0, 0, 190), (190, 1000, 190)], 380 * MIB / 380e6 + 380 * 39.22e-6, 9.95e-3),
-        (DISK, [(0, 0, 190), (190, 200, 190)], 380 * MIB / 380e6 + 380 * 39.22e-6, 0.0),  # near enough
         (SPINNING, [(0, 0, 100), (100, 156, 100)], TRACKS_S, 0.01),  # slower towards the inner end
     ],
 )
@@ -117,26 +114,18 @@ def test_a_file_is_counted_where_a_timed_cell_has_it_twice_alike(spec):
     rotational = seen["conditions"]["disks"][0]["rotational"]
     wanted = job(spec, ("70.20", [populate(70), fragment(20)]), ("70.50", steps), places=2, rotational=rotational)
     rows = list(count.count(wanted))
-    assert [(row["state"], row["place"]) for row in rows] == [(s, p) for s in ("70.20", "70.50") for p in (1, 2)]
-    first = rows[2]
+    first, other = rows[2:]
+    assert [(row["state"], row["place"]) for row in (first, other)] == [("70.50", 1), ("70.50", 2)]
     assert first["capacity_bytes"] == seen["layout"]["capacity_bytes"]
     assert first["layout_digest"] == seen["layout"]["digest"], "reached by deleting more"
     pieces = f"measured.0.0 {[tuple(extent) for extent in first['extents']]}\n".encode()
     assert hashlib.blake2b(pieces, digest_size=16).hexdigest() == seen["phases"][0]["extents"]["digest"]
-    assert first["extents"] != rows[3]["extents"] and sum(extent[2] for extent in rows[3]["extents"]) == 64 * MIB
+    assert first["extents"] != other["extents"] and sum(extent[2] for extent in other["extents"]) == 64 * MIB
     assert first["allocator"]["reqs"] > 0
     again = list(count.count(wanted))
-    timeless = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
-    assert timeless == [{key: value for key, value in row.items() if key != "seconds"} for row in again]
-
-
-@pytest.mark.root
-@pytest.mark.parametrize("filesystem", [pytest.param(name, marks=pytest.mark.long) for name in ("xfs", "btrfs")])
-def test_other_file_systems_are_counted_too(new_target, filesystem):
-    states = [("50.00", [populate(50)]), ("50.50", [populate(50), fragment(50)])]
-    rows = list(count.count(job({**new_target, "filesystem": filesystem}, *states)))
-    assert [row["why"] for row in rows] == [None, None]
-    assert [sum(extent[2] for extent in row["extents"]) for row in rows] == [64 * MIB] * 2
+    for row in (*rows, *again):
+        del row["seconds"]
+    assert rows == again
 
 
 @pytest.mark.root
@@ -214,7 +203,6 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
     plan = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")
     found = expected(plan, 1e9)
     planned = {(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "planned"}
-    assert planned <= found.keys()
     counted = Counted.of(plan, 2, 1, None, plan.results.counts / "budget")
     rows = {(layout.state, layout.number): counted.kept(layout)[0] for layout in counted.all_layouts()}
     assert len(rows) == 3, "what does not depend on the seed is counted once"
@@ -226,7 +214,6 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
         assert found[state, name] == pytest.approx(cost["whole_seconds"] / cost["seconds"])
     assert len({found[state, name] for state, name in planned if "64M" in name}) == 3, "each layout has its own"
     flat = table(counted)
-    assert (flat["device.bytes_per_s"] == counted.device["bytes_per_s"]).all() and (flat["allocator.reqs"] > 0).all()
     of_pieces = pieces(counted).groupby(FILE)
     assert of_pieces.size().to_list() == flat.set_index(FILE)["extents"].sort_index().to_list()
     assert (of_pieces["length_bytes"].sum() == 64 * MIB).all()
@@ -235,16 +222,6 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
     page = kept_page(plan)
     page.write_text("of more layouts, made by hand")
     assert kept_page(plan) is None and page.read_text() == "of more layouts, made by hand"
-    target["device_model"] = None
-    (place / "target.yml").write_text(yaml.safe_dump({"fsage_target": target}))
-    real = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")
-    assert expected(real, 1e9) == {}, "a device without a model is not computed"
-
-
-@pytest.mark.long
-def test_a_file_system_that_no_target_has_is_refused(tmp_path):
-    refused = preloaded.call(*COUNT, "--filesystem", "xfs,zfs", FSAGE_TARGET="local", FSAGE_RESULTS=tmp_path)
-    assert refused.returncode == 2 and "--filesystem zfs: allowed are btrfs, ext4, xfs" in refused.stderr
 
 
 @pytest.mark.root

@@ -1,13 +1,11 @@
 """Counts held against timed cells: where they lie, and what a jump costs."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fsage.count import page
 from fsage.count.expected import against_timed
 
 COUNTS = Path(__file__).parents[1] / "docs/data/series1_counts.parquet"
@@ -72,11 +70,3 @@ def test_too_few_numbers_of_jumps_are_no_line_and_no_record_is_no_section(counts
     assert section.table == [] and "too few different numbers of jumps" in section.text
     assert against_timed(counts, records.assign(status="failed")) is None
     assert against_timed(counts, records.iloc[:0]) is None
-
-
-def test_of_states_that_lose_as_much_the_first_of_the_plan_is_named():
-    states = [
-        SimpleNamespace(state=name, loss=loss) for name, loss in (("10.00@1M", 9), ("80.50@1M", 0), ("80.90@1M", 0))
-    ]
-    study = SimpleNamespace(headline=[SimpleNamespace(state=name) for name in ("80.90", "80.50")])
-    assert page._headline(study, states).state == "80.50@1M"

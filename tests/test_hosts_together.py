@@ -15,22 +15,21 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import local_targets
 import pytest
 from states import MIB, bring
 from striped import netflow_phases
 from tiers import first_of, first_row_of
 
 from fsage.base import Refusal, typed
-from fsage.base.message import Unacceptable
+from fsage.host import claiming
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
 from fsage.host.states import state
-from fsage.host.targets import claims, lease
+from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
-from fsage.records.messages import read_observation
-from fsage.records.record import make_record
 from fsage.studies.netflow import workloads as netflow
 from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
@@ -45,8 +44,9 @@ STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, fil
 
 
 @pytest.fixture
-def several(directory_target, tmp_path):
+def several(directory_target, tmp_path, monkeypatch):
     """A target of three clients, in a state, and what changes one of them."""
+    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
     spec = {**directory_target, "amount_mib": 8}
     lies = dict.fromkeys(NAMES[1:], "")
 
@@ -58,7 +58,7 @@ def several(directory_target, tmp_path):
             others.append({"name": name, "python": str(tmp_path / name), "local": True})
         return {"clients": [{"name": "n1"}, *others], "servers": []}
 
-    claim.create(spec, {"hosts": hosts()}, False)
+    claim.create(spec, {}, False)
     claim.claim(spec, {"hosts": hosts()}, False)
     bring(spec, STEP)
     return spec, lies, hosts
@@ -99,12 +99,8 @@ def fios(spec: dict) -> list[int]:
 
 def test_a_step_is_shared_by_all_clients(several):
     spec, lies, hosts = several
-    request = {
-        "study": "test",
-        "state": "20.00",
-        "steps": [STEP, replace(STEP, generation=2, percent=20)],
-        "hosts": hosts(),
-    }
+    steps = [STEP, replace(STEP, generation=2, percent=20)]
+    request = {"study": "test", "state": "20.00", "steps": steps, "hosts": hosts()}
     lies["n3"] = "sys.exit('no network')"
     with pytest.raises(Refusal, match="host n3 does not answer: no network; nothing was touched"):
         state.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
@@ -113,7 +109,6 @@ def test_a_step_is_shared_by_all_clients(several):
     lies["n3"] = ""
     done = state.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
     assert done["changed"] and claims.read_token(Path(spec["directory"])).state == "20.00"
-    assert state.apply_step(None, spec, request, 1, False)["changed"] is False
 
 
 @pytest.mark.long
@@ -126,12 +121,9 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
     request = {"study": "test", "state": "60.00", "steps": [step.to_json() for step in steps]}
     given = {"target": {**spec, "limits": {"operations_s": 4}}, "request": request, "hosts": hosts()}
     files = len(list(place.glob("filler/*/*"))) + 4
-    with subprocess.Popen(
-        [sys.executable, "-m", "fsage.host", "apply_step"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-    ) as process:
+    words = [sys.executable, "-m", "fsage.host", "apply_step"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdin and process.stdout
         process.stdin.write(json.dumps(given).encode())
         process.stdin.close()
@@ -164,7 +156,7 @@ def others_at_work(launcher: int, place: Path, files: int) -> list[int]:
 
 
 @pytest.mark.long
-def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tmp_path, monkeypatch):
+def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, monkeypatch):
     spec, _, hosts = several
     monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)  # as in a long phase
     first, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
@@ -180,13 +172,9 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
         longest_s = max(job[phase["name"]]["runtime"] for job in own) / 1000
         seconds = outcome.metrics[f"{phase['name']}_seconds"]
         assert longest_s - 0.001 <= seconds <= longest_s + spread_s + 0.001 and 0 <= spread_s < 5
-        assert all(0 <= each["clock_error_s"] < 1 > abs(each["clock_ahead_s"]) for each in phase["by_host"].values())
     outcome = metadata.read(other)
     assert (outcome.status, outcome.why) == ("valid", None)
     assert outcome.metrics["create_files"] == 3 * 20 and outcome.metrics["create_start_spread_ms"] >= 0
-    (tmp_path / "raw").write_text("{}")
-    lean = make_record(first, tmp_path / "raw", tmp_path)["phases"][0]["by_host"]["n3"]
-    assert lean["rc"] == 0 and "stdout" not in lean
 
     def told(host: str, **changes: object) -> str:
         spoiled = copy.deepcopy(first)
@@ -196,18 +184,11 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
         return judged.why
 
     write = first["phases"][0]
-    assert told("n2", rc=1) == "write: host n2: fio ended with code 1"
     another = write["by_host"]["n3"]["stdout"]
     assert told("n2", stdout=another) == "write: host n2: the output is of another host's job: measured.n3"
-    other_size = write["by_host"]["n3"]["stdout"].replace('"4194304"', '"4096"')
-    assert "host n3: the output is not of this command: --bs was 4194304, fio reports 4096" in told(
-        "n3", stdout=other_size
-    )
-    assert "write: host n3: fio's output holds no whole JSON" in told("n3", stdout=another[:500])
+    other_size = another.replace('"4194304"', '"4096"')
+    assert "not of this command: --bs was 4194304, fio reports 4096" in told("n3", stdout=other_size)
     assert "host n3: its clock was set while the phase ran" in told("n3", clock_ahead_s=7.0)
-    first["phases"][0]["by_host"]["n3"]["clock_ahead_s"] = "now"
-    with pytest.raises(Unacceptable, match=r"phases\[0\]\.by_host\.n3\.clock_ahead_s is 'now': a number is wanted"):
-        read_observation(json.dumps(first).encode())
     del write["by_host"]["n3"]
     assert sequential.read(first).why == "write: of the clients n1, n2, n3 there is output of n1, n2"
 
@@ -221,23 +202,16 @@ def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, tm
             "write: host n2: fio ended with code 7: no space for you",
         ),
         ("os.environ['PATH'] = '/none'", "write: n2: fio does not start on"),
-        (
-            "os.environ['PATH'] = '{fails}:' + os.environ['PATH']",
-            "write: n2: `fio --output-format=json --eta=never -` reads",
-        ),
     ),
 )
 def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, tmp_path, lie, why):
     spec, lies, hosts = several
-    once = f'[ -e {tmp_path}/failed ] && exec /usr/bin/fio "$@"\n'
-    for name, text in (
-        ("fails", "echo no fio today >&2; exit 3"),
-        ("late", "cat >/dev/null; echo no space for you >&2; exit 7"),
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "fio").write_text(f"#!/bin/sh\n{once}touch {tmp_path}/failed\n{text}\n")
-        (tmp_path / name / "fio").chmod(0o755)
-    lies["n2"] = lie.format(fails=tmp_path / "fails", late=tmp_path / "late")
+    once = f'[ -e {tmp_path}/failed ] && exec /usr/bin/fio "$@"\ntouch {tmp_path}/failed\n'
+    fio = tmp_path / "late" / "fio"
+    fio.parent.mkdir()
+    fio.write_text(f"#!/bin/sh\n{once}cat >/dev/null; echo no space for you >&2; exit 7\n")
+    fio.chmod(0o755)
+    lies["n2"] = lie.format(late=fio.parent)
     first, second = observed(spec, request_of(spec, hosts(), SEQUENTIAL, {**SEQUENTIAL, "iteration": 2}))
     outcome = sequential.read(first)
     assert outcome.status == "failed" and outcome.why.startswith(why), outcome.why
@@ -300,21 +274,3 @@ def test_what_the_hosts_started_ends_with_a_launcher_that_is_killed(several):
 
 def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-@pytest.mark.long
-def test_a_run_that_has_gone_ends_every_fio(several, monkeypatch):
-    spec, _, hosts = several
-    request = request_of(spec, hosts(), SEQUENTIAL)
-    for phase in request["cells"][0]["phases"]:
-        phase["jobs"] = {name: f"{job}time_based\nruntime=600\n" for name, job in phase["jobs"].items()}
-    looked = []
-
-    def orphaned(_: object) -> bool:
-        looked.append(len(fios(spec)))
-        return looked[-1] == len(NAMES)
-
-    monkeypatch.setattr(lease.Watch, "orphaned", orphaned)
-    with pytest.raises(measure.Failure, match="the run that requested cell cell1 has ended"):
-        measure.measure(spec, request, False)
-    assert fios(spec) == []

@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import preloaded
 import pytest
 import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
+from test_playbooks import ansible, done, inventory_of, request
 
-from fsage.base import Refusal, typed
+from fsage.base import Refusal
 from fsage.host import helper
 from fsage.host.system import privilege
 from fsage.studies.lustre.host import servers
@@ -101,30 +101,15 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
     site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
     site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
-    this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {
-        "launcher": {"hosts": {}},
-        "clients": {"hosts": {"c1": this_host}},
-        "servers": {"hosts": {"mds1": this_host}},
-    }
-    inventory = tmp_path / "inventory"
-    (inventory / "group_vars" / "all").mkdir(parents=True)
-    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
-    (inventory / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
+    inventory = inventory_of(tmp_path / "inventory", spec)
+    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
+    groups = hosts["all"]["children"]
+    groups["servers"] = {"hosts": {"mds1": groups["clients"]["hosts"]["one"]}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
     file = tmp_path / "state.json"
-    request = {"study": "test", "state": "1.00", "steps": STEPS, "evidence": str(file), "tuning": {}}
-    (tmp_path / "request.json").write_text(json.dumps(typed.to_json(request)))
-    playbooks = ["claim.yml", "scrub.yml", "populate.yml", "evidence.yml"]
-    asked = ["-e", f"fsage_request={tmp_path / 'request.json'}"]
-    ran = preloaded.call(
-        "ansible-playbook",
-        "-i",
-        inventory,
-        *preloaded.playbooks(*playbooks),
-        *asked,
-        FSAGE_RESULTS=tmp_path / "results",
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    steps = [step.to_json() for step in STEPS]
+    asked = request(tmp_path / "request.json", steps, state="1.00", evidence=str(file))
+    done(ansible(inventory, "claim.yml", "scrub.yml", "populate.yml", "evidence.yml", "-e", asked))
     evidence = json.loads(file.read_text())
     first, second, client = evidence["layout"]["stores"]
     assert [first["store"], second["store"], client["store"]] == [0, 1, 2]

@@ -40,16 +40,14 @@ def ask(verb: str, **given: object) -> object:
 def test_the_helper_runs_these_commands_and_no_others(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)  # who runs the helper
     names = f"{LLITE}.max_read_ahead_mb osc.{OSC}.max_rpcs_in_flight"
-    first, set_one, set_two, read_one, read_two = (
-        f"lctl get_param {names}",
-        f"lctl set_param -n {LLITE}.max_read_ahead_mb=512",
-        f"lctl set_param -n osc.{OSC}.max_rpcs_in_flight=256",
-        f"lctl get_param {LLITE}.max_read_ahead_mb",
-        f"lctl get_param {names}",
-    )
+    both = f"lctl get_param {names}"
     wanted = [
         f"lctl set_param -n ldlm.namespaces.{OSC}.lru_size=clear",
-        *(first, set_one, read_one, set_two, read_two),
+        both,
+        f"lctl set_param -n {LLITE}.max_read_ahead_mb=512",
+        f"lctl get_param {LLITE}.max_read_ahead_mb",
+        f"lctl set_param -n osc.{OSC}.max_rpcs_in_flight=256",
+        both,
         "lctl set_param -n osd-*.lustre-*.force_sync=1",
         "lctl get_param -n osp.lustre-OST*.destroys_in_flight",
         "lctl get_param osd-*.lustre-OST*.brw_stats",
@@ -58,7 +56,7 @@ def test_the_helper_runs_these_commands_and_no_others(site: Site, monkeypatch: p
     said = ("", "", "", f"{LLITE}.max_read_ahead_mb=512\n", "", "", "", "0\n3\n", brw_stats(7))
     for command, text in zip(wanted, said, strict=True):
         site.answer(command, text)
-    site.answer(first, values.format(256, 8), values.format(512, 256))
+    site.answer(both, values.format(256, 8), values.format(512, 256))
     ask("locks", connections=[f"ldlm.namespaces.{OSC}"])
     steps = ask(
         "tune", holder=HOLDER, values={f"osc.{OSC}.max_rpcs_in_flight": "256", f"{LLITE}.max_read_ahead_mb": "512"}
@@ -66,7 +64,7 @@ def test_the_helper_runs_these_commands_and_no_others(site: Site, monkeypatch: p
     assert steps == [[f"{LLITE}.max_read_ahead_mb", "256", "512"], [f"osc.{OSC}.max_rpcs_in_flight", "8", "256"]]
     assert ask("sync") == "0\n3\n"
     assert ask("counters") == brw_stats(7)
-    assert site.commands() == [wanted[0], *wanted[1:5], first, *wanted[6:]]
+    assert site.commands() == wanted
     (other,) = settings.notes("tunables")[f"osc.{OSC}.max_rpcs_in_flight"]["set"]
     assert (other["user"], other["fsname"], other["target"]) == (1000, "lustre", "own"), "not as whom he says he is"
 
@@ -89,12 +87,13 @@ def test_what_costs_others_something_is_done_at_a_limited_rate(site: Site, monke
     slept: list[float] = []
     clock = SimpleNamespace(sleep=lambda seconds: slept.append(round(seconds)), monotonic=lambda: 100.0)
     monkeypatch.setattr(helper, "time", clock)
+    monkeypatch.setattr(helper, "AT_ONCE", 3)
     site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
     site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
     for _ in range(helper.AT_ONCE + 3):
         ask("sync")
     assert slept == [0] * helper.AT_ONCE + [1, 2, 3]
-    with pytest.raises(Refusal, match="lustre-sync was called more than 20 times in 20 s; wait a minute"):
+    with pytest.raises(Refusal, match="lustre-sync was called more than 3 times in 3 s; wait a minute"):
         for _ in range(helper.AT_ONCE):
             ask("sync")
 
@@ -108,23 +107,14 @@ OWN = {"holder": HOLDER}
         ("locks", {"connections": ["ldlm.namespaces.*"]}, "'ldlm.namespaces.*' is no connection of a Lustre client"),
         ("locks", {"connections": [f"ldlm.namespaces.{OSC}.lru_size=0 jobid_var"]}, "is no connection"),
         ("locks", {"connections": [f"ldlm.namespaces.{OSC}".replace("lustre-", "home-")]}, "client to lustre"),
-        ("locks", {"connections": []}, "[] is no list of connections"),
-        (
-            "tune",
-            {**OWN, "values": {"osc.*.max_rpcs_in_flight": "8"}},
-            "is no tunable of a Lustre client of lustre that",
-        ),
         ("tune", {**OWN, "values": {f"osc.{OSC}.active": "0"}}, "is no tunable of a Lustre client of lustre that"),
         ("tune", {**OWN, "values": {f"osc.{OSC}.checksums\n": "0"}}, "is no tunable of a Lustre client of lustre that"),
         ("tune", {**OWN, "values": {f"osc.{OSC}.checksums".replace("lustre-", "home-"): "0"}}, "is no tunable"),
         ("tune", {**OWN, "values": {f"osc.{OSC}.checksums": "0 nis.x=1"}}, "'0 nis.x=1' is no value of"),
-        ("tune", {**OWN, "values": {f"osc.{OSC}.checksums": 0}}, "0 is no value of"),
         ("tune", {**OWN, "values": {f"osc.{OSC}.max_rpcs_in_flight": "2048"}}, "is 2048: a user may have 1 to 256 set"),
         ("tune", {"holder": {"target": "x"}, "values": {}}, "does not say for which target tunables are set"),
-        ("tune", {"values": {}}, "does not say for which target tunables are set"),
         ("sync", {"fsname": "*"}, "'*' is not the name of a Lustre file system"),
         ("counters", {"fsname": "a;id"}, "'a;id' is not the name of a Lustre file system"),
-        ("counters", {"fsname": None}, "None is not the name of a Lustre file system"),
         ("free-space", {"ost": "home-OST0000"}, "'home-OST0000' is not the name of an OST of lustre"),
     ],
 )
@@ -146,7 +136,6 @@ def test_a_server_asks_its_helper_where_the_agent_is_a_users(site: Site, monkeyp
     for said, kind, words in (
         (json.dumps({"value": "many\n"}), Failure, "destroys_in_flight is 'many', and numbers are wanted"),
         (json.dumps({"refused": "no"}), Refusal, "no"),
-        (json.dumps({"failed": "lctl"}), Failure, "lctl"),
         ("[" * 99, Failure, "gave an answer that"),
         ("7", Failure, "gave no answer: 7"),
         ("", Refusal, "may not call"),

@@ -11,12 +11,13 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
+import local_targets
 import pytest
 from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
 from tiers import first_of
 
 from fsage.base import Failure, Refusal
-from fsage.host import helper
+from fsage.host import claiming, helper
 from fsage.host.__main__ import hold
 from fsage.host.remote import probe
 from fsage.host.states import state
@@ -26,7 +27,6 @@ from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts.freespace import Counting
-from fsage.model import kinds as declared_kinds
 from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.structure import Shard
@@ -39,11 +39,14 @@ from fsage.studies.replica.host import free_space_layout
 pytestmark = pytest.mark.root
 MIB = 1 << 20
 CAPACITY_BYTES = 2 * 7256456 << 10
-STEPS = [
-    # A thousandth of what is claimed is enough to see files come and go.
-    Populate(1, percent=1, file_bytes=(4 * MIB,), seed=1, files_at_once=4),
-    structure.read({"kind": "fragment", "generation": 1, "percent": 50, "seed": 1}),
-]
+STEPS = [Populate(1, percent=1, file_bytes=(4 * MIB,), seed=1, files_at_once=4)]
+REQUEST = {"state": "1.00", "steps": STEPS, "study": "test"}
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How fast the target is, its first claim of the session has found out."""
+    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
 
 
 @pytest.fixture
@@ -83,12 +86,20 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     ]
     assert json.loads((root_of(spec) / ".fsage-target.json").read_text())["id"] == ours["id"]
     assert not claim.claim(spec, {}, False)["changed"]
+    (Path(place) / "somebody's").touch()
+    assert f"{root_of(spec)}/.fsage-target.json is gone" in claim.release(spec, {}, False)["proof"]
+    assert [path.name for path in root_of(spec).rglob("*")] == ["fsage", "somebody's"]
+    (Path(place) / "somebody's").rename(root_of(spec) / "users")
+    with pytest.raises(Refusal, match="holds users"):
+        claim.claim(spec, {}, False)
 
 
 @pytest.mark.long
 def test_a_release_removes_what_an_ended_run_left_and_says_so(spec: dict) -> None:
     claim.claim(spec, {}, False)
     home = Path(spec["home"]) / "scratch"
+    another = home.with_name("another")
+    another.mkdir()
     waiting = home / "outbox/claim/study/state/cell.1.json"
     waiting.parent.mkdir(parents=True)
     waiting.write_text("{}")
@@ -96,62 +107,38 @@ def test_a_release_removes_what_an_ended_run_left_and_says_so(spec: dict) -> Non
     assert f"1 observations of runs that were ended, never fetched, were removed from {home / 'outbox'}" in proof
     assert not home.exists()
     assert claim.leave(spec, {}, False)["msg"] == "this host keeps nothing of target scratch"
+    another.rmdir()
+    assert claim.leave(spec, {}, True)["proof"] == [] and home.parent.exists()
+    assert claim.leave(spec, {}, False)["proof"] == [f"{home.parent} is gone"]
     home.mkdir(parents=True)
     (home / "images.json").write_text("{}")
     assert claim.leave(spec, {}, False)["msg"] == f"this host keeps of target scratch images.json in {home}"
 
 
-def test_it_is_no_plain_directory_to_its_host(tmp_path: Path, site: Site) -> None:
-    """What its declaration says of it alone, a host says too: how large it may be, and who sees its claim."""
-    spec = complete(lustre_target(tmp_path, site, capacity_gib=3))
-    of_host = kinds.named("lustre")
-    declared = declared_kinds.named("lustre")
-    assert [each.kind for each in kinds.every()] == declared_kinds.names()
-    assert of_host.most_bytes(spec) == 3 << 30
-    assert of_host.destroys(spec, True) == declared.destroys(spec, True)
-    assert of_host.disturbs(spec, spec) == declared.disturbs(spec, spec)
-    assert of_host.how_shared == declared.how_shared
-
-
 @pytest.mark.long
-def test_only_osts_that_files_may_lie_on_matter(tmp_path: Path, site: Site) -> None:
-    """By the declared list or pool; of a target that may use any, by where its files lie."""
-    spec = lustre_target(tmp_path, site, osts=[0], stripe_count=1)
-    place = Path(spec["directory"])
-    lost = recorded("lfs_df.txt").splitlines(keepends=True)
-    lost[3] = "lustre-OST0001_UUID : Input/output error\n"
-    for asked in (root_of(spec), place):
-        site.answers({f"lfs df {asked}": [{"stdout": "".join(lost), "stderr": "", "rc": 5}]})
-    for tree in ("filler", "measured"):
-        site.answer(f"lfs setstripe -o 0 -S 1M {place / tree}")
-        shown = recorded("lfs_getstripe_plain_dir_d.txt").splitlines()[0].replace("offset: -1", "offset: 0")
-        site.answer(f"lfs getstripe -y -d {place / tree}", f"{shown}\n- l_ost_idx: 0\n")
+def test_only_osts_that_files_lie_on_matter(spec: dict, site: Site) -> None:
     claim.claim(spec, {}, False)
     target = open_target(spec)
-    assert target.claim["lustre"]["usable"] == [0] and target.free(place).osts.keys() == {"lustre-OST0000"}
-    find = f"lfs find {place} --type f --ost"
-    site.answer(f"{find} 0", f"{place}/measured/a\n")
-    assert target.osts.is_used("lustre-OST0000") and not target.osts.is_used("lustre-OST0001")
-    assert target.osts.is_used("lustre-MDT0000"), "everybody uses it"
-    del target.claim["lustre"]["usable"]
+    osts = target.osts
+    find = f"lfs find {spec['directory']} --type f --ost"
+    site.answer(f"{find} 0", f"{spec['directory']}/measured/a\n")
     site.answer(f"{find} 1")
-    assert not target.osts.is_used("lustre-OST0001")
+    assert osts.is_used("lustre-OST0000") and not osts.is_used("lustre-OST0001")
     site.answer(f"{find} 1", stderr="error", rc=5)
-    assert target.osts.is_used("lustre-OST0001"), "what is not known is not no"
-    assert claim.release(spec, {}, False)["changed"]
+    assert osts.is_used("lustre-OST0001"), "what is not known is not no"
+    target.claim["lustre"]["usable"] = [0]
+    assert not osts.is_used("lustre-OST0001")
 
 
-@pytest.mark.parametrize("mark", first_of("claim.json", ".fsage-target.json"))
-def test_a_mark_on_an_ost_that_was_deactivated(
-    mark: str, spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mark_on_an_ost_that_was_deactivated(spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux answers ESHUTDOWN to who reads it: the OST is named, and a release leaves what it cannot verify."""
     claim.claim(spec, {}, False)
     place = Path(spec["directory"])
+    mark = place / ".fsage" / "claim.json"
     read_json = files.read_json
 
     def read(path: Path) -> Any:
-        if path == place / ".fsage" / mark:
+        if path == mark:
             raise OSError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN), str(path))
         return read_json(path)
 
@@ -159,25 +146,19 @@ def test_a_mark_on_an_ost_that_was_deactivated(
     no_answer = pytest.raises(OSError, match="Cannot send after transport endpoint shutdown")
     with no_answer:
         open_target(spec)  # all OSTs are named: what else it is, nobody knows
-    if mark == "claim.json":
-        with no_answer:
-            claim.release(spec, {}, False)
-        assert (place / ".fsage" / mark).exists()
+    with no_answer:
+        claim.release(spec, {}, False)
     one_ost = re.sub(r"lustre-OST0001.*\n", "", recorded("lfs_df.txt"))
     one_ost = re.sub(r"(summary: +)15387320 +2784 +14512912", r"\1 7693660 1392 7256456", one_ost)
     for asked in (root_of(spec), place):
         site.answer(f"lfs df {asked}", one_ost)
     gone = "scratch was claimed with lustre-OST0001, which `lfs df` does not name any more"
-    said = "half released" if mark == "claim.json" else f"target {gone}: nothing was touched"
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match="half released"):
         open_target(spec)
     proof = " ".join(claim.release(spec, {}, False)["proof"])
     assert not (Path(spec["home"]) / "scratch/claim.json").exists()
-    if mark == "claim.json":
-        assert f"left {place} as it is: " in proof and f"Target {gone}; delete it by hand" in proof
-        assert (place / ".fsage" / mark).exists()
-    else:
-        assert f"nothing of fsage's is in {place}" in proof, "that mark is not needed for it"
+    assert f"left {place} as it is: " in proof and f"Target {gone}; delete it by hand" in proof
+    assert mark.exists()
 
 
 @pytest.mark.long
@@ -212,30 +193,26 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     assert open_target(there).claim == ours
     with pytest.raises(Refusal, match="has not been claimed"):
         open_target({**there, "name": "else"})
-    request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
-    state.scrub(spec, request, False)
-    begun = state.begin("populate", spec, request, False)
+    state.scrub(spec, REQUEST, False)
+    begun = state.begin("populate", spec, REQUEST, False)
     shares = [Shard(index, 2) for index in (0, 1)]
     for where, share in ((spec, shares[0]), (there, shares[1])):
-        assert state.work(where, request, structure.read(begun["step"]), share)["files"]
+        assert state.work(where, REQUEST, structure.read(begun["step"]), share)["files"]
     with pytest.raises(Refusal, match="may only populate and fragment"):
-        state.scrub(there, request, False)  # the lease that guards the target is on the other host
-    state.end(spec, request, structure.read(begun["step"]))
+        state.scrub(there, REQUEST, False)  # the lease that guards the target is on the other host
+    state.end(spec, REQUEST, structure.read(begun["step"]))
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
-    claim.claim(spec, {}, False)
-    request = {"state": "1.50", "steps": STEPS, "study": "test"}
-    state.scrub(spec, request, False)
-    for step in STEPS:
-        begun = state.begin(step.kind, spec, request, False)
-        state.work(spec, request, structure.read(begun["step"]))
-        assert begun["due"]
-        state.end(spec, request, structure.read(begun["step"]))
+    assert not claim.claim(spec, {}, False)["claim"]["filesystem_state_known"], "others write beside it"
+    state.scrub(spec, REQUEST, False)
+    begun = state.begin("populate", spec, REQUEST, False)
+    state.work(spec, REQUEST, structure.read(begun["step"]))
+    state.end(spec, REQUEST, structure.read(begun["step"]))
     left = list(fillers(Path(spec["directory"])))
-    assert 0 < len(left) < (4 << 30) // 100 // (4 * MIB)
+    assert len(left) == (4 << 30) // 100 // (4 * MIB)
     site.commands()
-    anew = {**request, "reuse": "fresh", "steps": STEPS[:1], "state": "1.00"}
+    anew = {**REQUEST, "state": "empty", "steps": []}
     site.answer("ssh*", stderr="No route to host\n", rc=255)
     away = {"hosts": {"servers": [{"name": "oss9", "python": "python3", "local": False}]}}
     with pytest.raises(Refusal, match="host oss9 does not answer: No route to host; nothing was touched"):
@@ -258,33 +235,19 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
         text = recorded("lfs_getstripe_plain_dir_d.txt").replace("offset: -1", "offset: 0")
         site.answer(f"lfs getstripe -y -d {spec['directory']}/{tree}", text.splitlines()[0])
     claim.claim(spec, {}, False)
-    request = {"state": "1.00", "steps": STEPS[:1], "study": "test"}
-    state.scrub(spec, request, False)
-    begun = state.begin("populate", spec, request, False)
-    state.work(spec, request, structure.read(begun["step"]))
+    state.scrub(spec, REQUEST, False)
+    begun = state.begin("populate", spec, REQUEST, False)
+    state.work(spec, REQUEST, structure.read(begun["step"]))
     with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, requested was 0"):
-        state.end(spec, request, structure.read(begun["step"]))
-    assert state.diagnose(spec, request, False)["todo"] == ["scrub", "populate"]
+        state.end(spec, REQUEST, structure.read(begun["step"]))
+    assert state.diagnose(spec, REQUEST, False)["todo"] == ["scrub", "populate"]
 
 
 def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> None:
     spec, _ = whole, claim.claim(whole, {}, False)
     site.answer(f"lfs df {spec['directory']}", session("enospc_one_ost.txt")["lfs df /mnt/lustre"][0]["stdout"])
     with pytest.raises(Failure, match=r"lustre-OST0000 holds 369 MiB after all .* held 1 MiB when it was claimed"):
-        state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
-
-
-@pytest.mark.long
-def test_the_directory_is_made_only_on_the_declared_file_system(spec: dict, site: Site) -> None:
-    place = Path(spec["directory"])
-    place.rmdir()
-    assert claim.create(spec, {}, False)["changed"]
-    claim.claim(spec, {}, False)
-    assert f"{place} is gone" in claim.remove(spec, {}, False)["proof"]
-    site.answer("findmnt --json --list --types lustre", rc=1)  # it is not mounted, and the mount point is there
-    with pytest.raises(Refusal, match="no Lustre client mount"):
-        claim.create(spec, {}, False)
-    assert list(root_of(spec).iterdir()) == []
+        state.scrub(spec, REQUEST, False)
 
 
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
@@ -301,39 +264,24 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     spec: dict, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the way that it reaches them while cells are measured; another host does not try."""
-    hosts = {
-        "clients": [{"name": name, "python": "python3", "local": False} for name in ("n1", "n2")],
-        "servers": [{"name": name, "python": "python3", "local": False} for name in ("oss1", "oss2")],
-    }
+    n1, n2, oss1, oss2 = [{"name": name, "python": "python3", "local": False} for name in ("n1", "n2", "oss1", "oss2")]
+    hosts = {"clients": [n1, n2], "servers": [oss1, oss2]}
     front = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o UpdateHostKeys=no"
     site.answer(f"{front} n2 true")
     site.answer(f"{front} oss1 true", stderr="oss1: Permission denied (publickey).\n", rc=255)
     site.answer(f"{front} oss2 true")
     (why,) = probe.probe(spec, {"hosts": hosts, "launches": True}, False)["probe"]["unreached"].items()
     assert why[0] == "oss1" and why[1].endswith("Permission denied (publickey).")
-    site.commands()
-    assert probe.probe(spec, {"hosts": hosts}, False)["probe"]["unreached"] == {}
-    assert site.commands("ssh") == []
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
     on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in kind.ON_SERVERS)]
     for verb in on_servers:
         site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync lustre"))
     why = probe.unreached(complete(spec), hosts)["oss2"]
     assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync lustre: install the rules of `fsage site")
-    assert "--servers" in why
     assert {"hello", *probe.PLAIN} == {*helper.VERBS}
     assert (set(kind.ON_CLIENTS), set(kind.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
     asked = {*privilege.VERBS, lctl.FREE_SPACE}
     assert asked == {*probe.PLAIN, *helper.OF_CLIENTS, *helper.OF_SERVERS, *helper.OF_NETWORK}
-
-
-def test_a_release_leaves_the_file_system_as_it_was(spec: dict) -> None:
-    claim.claim(spec, {}, False)
-    state.scrub(spec, {"state": "1.00", "steps": STEPS[:1]}, False)
-    (Path(spec["directory"]) / "somebody's").touch()
-    proof = claim.release(spec, {}, False)["proof"]
-    assert f"{spec['directory']}/.fsage/.fsage-target.json is gone" in proof
-    assert [path.name for path in root_of(spec).rglob("*")] == ["fsage", "somebody's"]
 
 
 @pytest.mark.parametrize("alone", first_of(False, True))
@@ -359,7 +307,6 @@ def test_a_target_whose_claim_was_lost_with_its_client_is_taken_over_by_the_mark
         ({"stripe_count": 3}, "stripe_count is 3, and lustre has 2 OSTs"),
         ({"first_ost": 7}, r"first_ost is 7, and lustre has \[0, 1\]"),
         ({"mgs": "10.0.9.9@o2ib"}, "10.0.9.9@o2ib:/lustre is declared"),
-        ({"stripe_cuont": 2}, "did you mean 'stripe_count'"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_touched(
@@ -372,36 +319,22 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(
     assert not any("setstripe" in command for command in site.commands())
 
 
-def test_all_is_refused_where_others_have_files(whole: dict) -> None:
-    (root_of(whole) / "users").mkdir()
-    with pytest.raises(Refusal, match="holds users"):
-        claim.claim(whole, {}, False)
-    part = {**whole, "lustre": {**whole["lustre"], "capacity_gib": 2}}
-    ours = claim.claim(part, {}, False)["claim"]
-    assert ours["capacity_bytes"] == 2 << 30
-    assert not ours["filesystem_state_known"]
-
-
-@pytest.mark.parametrize(
-    ("more", "quota", "least", "bytes_"),
-    [
+def test_the_budget_is_the_least_of_what_limits_it(spec: dict, site: Site) -> None:
+    """The owner declares, users leave room for others, and a quota that is reached gives nothing."""
+    asked = f"lfs quota -q -p 42 {spec['directory']}"
+    site.answer("lfs project -d*", f"   42 P {spec['directory']}\n")
+    for more, quota, least, bytes_ in (
         ({}, 0, "capacity_gib", 4 << 30),
         ({"free_percent": 5}, 0, "5% of what is free", int(CAPACITY_BYTES * 0.05)),
         ({"osts": [1], "capacity_gib": None}, 0, "100% of what is free", CAPACITY_BYTES // 2),
         ({}, 3 << 20, "quota of project 42", (3 << 30) - 4096),
-    ],
-)
-def test_the_budget_is_the_least_of_what_limits_it(
-    tmp_path: Path, site: Site, more: dict, quota: int, least: str, bytes_: int
-) -> None:
-    """The owner declares, users leave room for others, and a quota that is reached gives nothing."""
-    spec = lustre_target(tmp_path, site, **more)
-    site.answer("lfs project -d*", f"   42 P {spec['directory']}\n")
-    site.answer(f"lfs quota -q -p 42 {spec['directory']}", f"  /l  4  0  {quota}  -  1  0  20000  - \n")
-    offer: Any = cast(Any, kinds.named("lustre")).offer(complete(spec))
-    assert offer.capacity_bytes == bytes_ and offer.noted
-    assert min(offer.noted["lustre"]["budget"].items(), key=lambda item: item[1]) == (least, bytes_)
-    site.answer(f"lfs quota -q -p 42 {spec['directory']}", "  /l  9*  0  8  -  1  0  20000  - \n")
+    ):
+        site.answer(asked, f"  /l  4  0  {quota}  -  1  0  20000  - \n")
+        declared = complete({**spec, "lustre": {**spec["lustre"], **more}})
+        offer: Any = cast(Any, kinds.named("lustre")).offer(declared)
+        assert offer.capacity_bytes == bytes_
+        assert min(offer.noted["lustre"]["budget"].items(), key=lambda item: item[1]) == (least, bytes_)
+    site.answer(asked, "  /l  9*  0  8  -  1  0  20000  - \n")
     with pytest.raises(Refusal, match="has no budget: quota of project 42 leaves nothing"):
         claim.claim(spec, {}, False)
 
@@ -423,8 +356,6 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     """The name of its device stays on the server."""
     claim.claim(spec, {}, False)
     target = open_target(spec)
-    with pytest.raises(Failure, match=r"declare lustre.stripe_count 1, lustre.first_ost and lustre.oss"):
-        free_space_layout.check(target)
     target.lustre.update(first_ost=1, oss=["oss1", "oss2"])
     with pytest.raises(Failure, match=r"where nobody else writes: declare lustre.capacity_gib all"):
         free_space_layout.check(target)
@@ -437,25 +368,21 @@ def test_a_layout_is_copied_onto_one_ost_whose_server_is_asked(spec: dict, site:
     ends: list[list[int]] = []
     layout = target.laid_space(Counting(keep=lambda *each: ends.extend(map(list, zip(*each, strict=True)))))
     assert layout.found["free_extents"]["count"] == len(ends) > 3 and ends == sorted(ends)
-    site.answer(f"lctl get_param {mntdev}", f"{mntdev}=/dev/vdd\n")
-    site.answer("dumpe2fs /dev/vdd", "", stderr="dumpe2fs 1.47.2 (1-Jan-2025)\nBad magic number", rc=1)
-    with pytest.raises(Failure, match=r"oss1: `dumpe2fs /dev/vdd` ended with status 1: Bad magic number"):
-        target.laid_space()
     site.answer(f"lctl get_param {mntdev}", "")
     with pytest.raises(Failure, match=r"none of the servers oss1, oss2 serves lustre-OST0001 with ldiskfs"):
         target.laid_space()
 
 
 def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
-    """Over one connection each, which ends with the target."""
+    """Over one connection, which ends with the target."""
     claim.claim(spec, {}, False)
     assert servers.sync(open_target(spec).osts) is None, "there are none"
     target = open_target(spec)
-    target.osts.servers = at_servers("mds1", "mds2")["hosts"]["servers"]
+    target.osts.servers = at_servers("mds1")["hosts"]["servers"]
     site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
     destroys = "lctl get_param -n osp.lustre-OST*.destroys_in_flight"
     site.answer(destroys, "2\n1\n")
-    assert servers.sync(target.osts) == 6
+    assert servers.sync(target.osts) == 3
     site.answer(destroys)
     assert servers.sync(target.osts) is None, "an OSS does not know"
     site.answer(destroys, stderr="Input/output error", rc=5)
@@ -464,12 +391,7 @@ def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
     processes = [agent.process for agent in target.osts.agents]
     del target
     gc.collect()
-    assert [process.poll() for process in processes] == [0, 0]
-    lost = open_target(spec)
-    lost.osts.servers = [{"name": "oss9", "python": "python3", "local": False}]
-    site.answer("ssh*", stderr="No route to host\n", rc=255)
-    with pytest.raises(Failure, match="host oss9 does not answer: No route to host"):
-        servers.sync(lost.osts)
+    assert [process.poll() for process in processes] == [0]
 
 
 @pytest.mark.parametrize("killed", first_of("later", "not", "at its first mark"))
@@ -494,13 +416,3 @@ def test_a_claim_whose_striping_is_refused_leaves_nothing_in_the_next_ones_way(
     assert claim.claim(spec, {}, False)["changed"]
     claim.release(spec, {}, False)
     assert list(place.iterdir()) == []
-
-
-def test_a_target_that_is_removed_leaves_no_empty_home(spec: dict) -> None:
-    home = Path(spec["home"])
-    (home / "another").mkdir(parents=True)
-    assert claim.leave(spec, {}, True)["proof"] == claim.leave(spec, {}, False)["proof"] == []
-    (home / "another").rmdir()
-    assert claim.leave(spec, {}, True)["proof"] == [] and home.exists()
-    assert claim.leave(spec, {}, False)["proof"] == [f"{home} is gone"]
-    assert not home.exists()

@@ -26,8 +26,6 @@ from local_targets import claimed as have_claimed
 from tiers import first_row_of
 
 from fsage.base.message import Unacceptable
-from fsage.host.__main__ import APPLY_STEP, verbs
-from fsage.host.structure import fillers
 from fsage.host.system.library import packed
 from fsage.host.targets import claims
 from fsage.host.targets.lease import machine, start_of
@@ -37,8 +35,6 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 PLAYBOOKS = sorted(path.name for path in ROOT.glob("playbooks/*.yml"))
-NEEDED = re.compile(r"\| `fsage_request` \|(?!.*may be missing)")
-TAKERS = {role for role in ROLES if NEEDED.search((ROOT / "roles" / role / "README.md").read_text())}
 MIB = 1 << 20
 
 POPULATE = {
@@ -61,16 +57,12 @@ def specification(role: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_defaults_and_specification_say_the_same(role: str) -> None:
+def test_defaults_specification_and_readme_of_a_role_say_the_same(role: str) -> None:
     path = ROOT / "roles" / role / "defaults" / "main.yml"
     defaults = yaml.safe_load(path.read_text()) if path.exists() else {}
     own = {key: option for key, option in specification(role).items() if key != "fsage_target"}
     assert defaults == {key: option["default"] for key, option in own.items() if not option.get("required")}
     assert all(key.startswith(f"{role}_") for key in own)
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_readme_names_every_variable_and_the_playbook(role: str) -> None:
     text = (ROOT / "roles" / role / "README.md").read_text()
     assert [key for key in specification(role) if f"`{key}`" not in text] == []
     playbooks = [
@@ -123,6 +115,13 @@ def inventory_of(place: Path, spec: dict[str, Any], clients: tuple[str, ...] = (
     return place
 
 
+def reached_by(inventory: Path, client: str = "one", **variables: Any) -> None:
+    """Have a client of the inventory reached in another way."""
+    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
+    hosts["all"]["children"]["clients"]["hosts"][client] |= variables
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+
+
 def cell(number: int, *words: str) -> dict[str, Any]:
     """A cell of one fio command that writes 16 MiB, or does what `words` say."""
     argv = ["fio", "--name=w", "--filename=w", "--rw=write", "--bs=1M", "--size=16M", "--direct=1", *words]
@@ -150,11 +149,6 @@ def mount_of(spec: dict[str, Any]) -> Path:
     """Where the first store of a claimed target is mounted."""
     claim = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
     return Path(claim["stores"][0]["mount"])
-
-
-def filler(mount: Path) -> dict[str, int]:
-    """Name and bytes of every filler file."""
-    return {f"{Path(each.path).parent.name}/{each.name}": each.stat().st_size for each in fillers(mount)}
 
 
 def observations(bundle: Path) -> list[dict[str, Any]]:
@@ -223,28 +217,11 @@ def test_an_agent_that_ends_without_an_answer_fails_its_task_and_what_it_said_la
     assert done.returncode == 2 and "Traceback" not in done.stdout.partition("stderr")[0]
 
 
-@pytest.mark.parametrize("role", sorted(TAKERS))
-def test_a_step_without_a_request_says_how_to_make_one(role: str) -> None:
-    texts = [path.read_text() for path in (ROOT / "roles" / role / "tasks").glob("*.yml")]
-    words = {
-        word
-        for text in texts
-        for line in re.findall(r"^ +verb: (.+)$", text, re.M)
-        for word in re.findall(r"\w+", line)
-    }
-    asking = words & {*verbs(), APPLY_STEP} - action().WITHOUT
-    assert asking
-    for verb in asking:
-        with pytest.raises(Unacceptable, match=r"`fsage request STUDY STATE > request\.json`"):
-            action().request_of(verb, None)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (None, "needs a request, and none was given"),
         ("@{file}", "(not -e @request.json)"),  # as it was once given
-        ('{{"fsage_request": {{"steps": "{{{{ lookup(\'pipe\', \'touch {ran}\') }}}}"}}}}', "(not -e @request.json)"),
         ("fsage_request={{{{ lookup('pipe', 'touch {ran}') }}}}", "the path of a request's file is wanted"),
     ],
 )
@@ -265,7 +242,6 @@ def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, 
     ("given", "said"),
     [
         ("/dev/zero", "it is a device, where a file is expected"),
-        ("/", "it is a folder, where a file is expected"),
         ("{fifo}", "it is a FIFO, where a file is expected"),
         ("{none}", ": No such file or directory"),
         ("{deep}", "is nested deeper than 32 levels"),
@@ -304,25 +280,11 @@ def test_every_group_is_there_and_says_what_it_is_for(inventory: str) -> None:
     assert {"launcher", "clients", "servers", "mds", "oss"} <= set(said)
 
 
-def test_a_misspelt_target_and_an_unclaimed_one_are_refused(tmp_path: Path) -> None:
-    spec = {"name": "none", "kind": "loop", "home": str(tmp_path / "home"), "filesytem": "ext4"}
-    inventory = inventory_of(tmp_path / "misspelt", spec)
-    assert "did you mean 'filesystem'?" in refused(ansible(inventory, "claim.yml"))
-    del spec["filesytem"]
-    inventory = inventory_of(tmp_path / "unclaimed", spec)
-    asked = request(tmp_path / "request.json", [POPULATE])
-    assert "has not been claimed" in refused(ansible(inventory, "scrub.yml", "populate.yml", "-e", asked))
-    assert not list((tmp_path / "home").rglob("claim.json"))
-
-
 @pytest.mark.root
 @pytest.mark.skipif(not shutil.which("ssh"), reason="needs ssh: .ci/testbed installs it")
 def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
     inventory = inventory_of(tmp_path / "test", {"name": "none", "kind": "directory"}, ("one", "two"))
-    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
-    nowhere = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
-    hosts["all"]["children"]["clients"]["hosts"]["two"] = nowhere
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    reached_by(inventory, "two", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1)
     ran = ansible(inventory, "tune_clients.yml", "scrub.yml", "-e", request(tmp_path / "request.json", [POPULATE]))
     assert ran.returncode != 0
     assert "fatal: [two]: UNREACHABLE!" in ran.stdout + ran.stderr
@@ -336,121 +298,46 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
     home = Path(new_target["home"]) / new_target["name"]
     folders = Path(new_target["home"]), Path(new_target["image_dir"]), tmp_path / "results"
     before_all = footprint.of_target(new_target, *folders)
-    came = tmp_path / "came"
-    bundle, evidence = came / "bundle.tar", came / "state.json"
-    asked = request(
-        tmp_path / "request.json",
-        [POPULATE, FRAGMENT],
-        cells=[cell(0), cell(1)],
-        bundle=str(bundle),
-        evidence=str(evidence),
-        tuning={"read_ahead_kb": 64},
-        holder=living_holder("this"),
-    )
+    copy = tmp_path / "results" / "targets" / f"{new_target['name']}.json"  # where plans and requests look for it
+    bundle = tmp_path / "bundle.tar"
+    more = {"cells": [cell(0), cell(1)], "bundle": str(bundle), "tuning": {"read_ahead_kb": 64}}
+    asked = request(tmp_path / "request.json", [POPULATE, FRAGMENT], **more)
 
-    def step(name: str, now: Callable[[], Any]) -> str:
-        """Do it; what `--check --diff` said before."""
+    def step(name: str, now: Callable[[], Any]) -> None:
         before = now()
-        foretold = ansible(inventory, name, "-e", asked, "--check", "--diff")
-        done(foretold)
+        done(ansible(inventory, name, "-e", asked, "--check", "--diff"))
         assert now() == before, f"{name} --check changed something"
         assert done(ansible(inventory, name, "-e", asked)) > 0
         assert now() != before, f"{name} changed nothing"
-        return foretold.stdout
 
     step("local_target.yml", lambda: sorted(Path(new_target["image_dir"]).glob("*")))
-    copy = tmp_path / "results" / "targets" / f"{new_target['name']}.json"  # where plans and requests look for it
     step("claim.yml", lambda: [(home / "claim.json").exists(), copy.exists()])
-    claim = json.loads((home / "claim.json").read_text())
-    assert json.loads(copy.read_text())["stores"] == claim["stores"]
-    assert footprint.of_target(new_target, *folders)["loop devices"]
-    assert done(ansible(inventory, "local_target.yml", "claim.yml", "-e", asked)) == 0
-
     mount = mount_of(new_target)
-    done(ansible(inventory, "hold_target.yml", "-e", asked))
-    assert json.loads((home / "lease.json").read_text())["run"] == "this"
-    foretold = step("tune_clients.yml", (home / "tunables.json").exists)
-    assert re.search(r"^read_ahead_kb: \d+ -> 64$", foretold, re.MULTILINE), "one: would stand before it without --diff"
-    step("scrub.yml", lambda: claims.read_token(mount))
-    step("populate.yml", lambda: claims.read_token(mount))
-    step("fragment.yml", lambda: claims.read_token(mount))
-    wanted = structure.expected(structure.read_all([POPULATE, FRAGMENT]), claim["capacity_bytes"])
-    assert filler(mount) == {f"g{generation}/{index:07d}": size for (generation, index), size in wanted.items()}
-
-    built = claims.read_token(mount)
-    again = ("tune_clients.yml", "scrub.yml", "populate.yml", "fragment.yml", "evidence.yml")
-    assert done(ansible(inventory, *again, "-e", asked)) == 0
-    assert claims.read_token(mount) == built
-    assert json.loads(evidence.read_text())["filler_files"] == len(wanted)
-
-    done(ansible(inventory, "measure.yml", "-e", asked, "--check"))
-    assert not bundle.exists()
-    assert done(ansible(inventory, "measure.yml", "-e", asked)) > 0
-    seen = observations(bundle)
-    assert [each["cell"] for each in seen] == ["cell0", "cell1"]
-    assert [each["status"] for each in seen] == ["done", "done"]
-    assert all(each["check"]["agreed"] for each in seen)
-    assert seen[0]["conditions"]["tunables"]["read_ahead_kb"]["now"] == ["64"]
+    steps = ("scrub.yml", "populate.yml", "fragment.yml")
+    step("tune_clients.yml", (home / "tunables.json").exists)
+    for name in steps:
+        step(name, lambda: claims.read_token(mount))
+    assert done(ansible(inventory, "local_target.yml", "claim.yml", "tune_clients.yml", *steps, "-e", asked)) == 0
+    step("measure.yml", bundle.exists)
+    assert [(each["cell"], each["status"]) for each in observations(bundle)] == [("cell0", "done"), ("cell1", "done")]
     assert not list((home / "outbox").rglob("*.json")), "what arrived is forgotten"
-
-    assert done(ansible(inventory, "hold_target.yml", "-e", asked, hold_state="absent")) > 0
     done(ansible(inventory, "release.yml", "--check"))
     assert (home / "claim.json").exists()
     ran = ansible(inventory, "release.yml", "local_target.yml", fsage_local_target_state="absent")
     assert done(ran) > 0
     assert f"one: nothing is mounted at {mount}" in ran.stdout
-    assert not mount.is_mount()
-    assert done(ansible(inventory, "release.yml")) == 0
     assert not copy.exists(), "no plan believes the claim that is gone"
     copy.with_suffix(".released.json").unlink()
     copy.parent.rmdir()
     assert footprint.of_target(new_target, *folders) == before_all
 
 
-@pytest.mark.long
-@pytest.mark.root
-def test_two_clients_with_two_threads_make_the_same_files(claimed: dict[str, Any], tmp_path: Path) -> None:
-    books = ("scrub.yml", "populate.yml", "fragment.yml")
-    asked = request(tmp_path / "request.json", [POPULATE, FRAGMENT], reuse="fresh")
-    done(ansible(claimed["inventory"], *books, "-e", asked))
-    alone = filler(claimed["mount"])
-    assert len(alone) > 50
-
-    both = inventory_of(tmp_path / "inventory", claimed["spec"], ("one", "two"))
-    again = request(tmp_path / "again.json", [POPULATE, FRAGMENT, {**POPULATE, "generation": 2, "percent": 10}])
-    done(ansible(both, "scrub.yml", "-e", request(tmp_path / "empty.json", [], reuse="fresh", state="empty")))
-    assert filler(claimed["mount"]) == {}
-    ran = ansible(both, *books[1:], "-e", again, apply_step_threads=2)
-    done(ran)
-    assert re.search(r"^one: populate: \d+ files", ran.stdout, re.M), "the launcher shares the step out"
-    assert filler(claimed["mount"]) == alone
-
-
-@pytest.mark.long
-@pytest.mark.root
-def test_a_state_altered_by_hand_is_brought_about_again(claimed: dict[str, Any], tmp_path: Path) -> None:
-    bundle = tmp_path / "bundle.tar"
-    steps = [POPULATE, FRAGMENT]
-    asked = request(tmp_path / "request.json", steps, cells=[cell(0)], bundle=str(bundle))
-    done(ansible(claimed["inventory"], "scrub.yml", "populate.yml", "fragment.yml", "-e", asked))
-    before = filler(claimed["mount"])
-    next((claimed["mount"] / "filler" / "g1").iterdir()).unlink()
-    done(ansible(claimed["inventory"], "measure.yml", "-e", asked))
-    assert filler(claimed["mount"]) == before
-    (seen,) = observations(bundle)
-    assert seen["status"] == "done"
-    assert "was changed since epoch" in seen["check"]["emptied_because"]
-
-
 @pytest.mark.long  # one playbook that is refused: test_who_asks_looks_up_a_killed_run_that_the_host_cannot
 @pytest.mark.root
 def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path) -> None:
-    bundle, home = tmp_path / "bundle.tar", Path(claimed["spec"]["home"]) / claimed["spec"]["name"]
+    bundle = tmp_path / "bundle.tar"
     other = request(tmp_path / "other.json", holder=living_holder("other"))
     done(ansible(claimed["inventory"], "hold_target.yml", "-e", other))
-    waiting = home / "outbox" / "test" / "50.30" / "theirs.1.json"
-    waiting.parent.mkdir(parents=True, exist_ok=True)
-    waiting.write_text("{}")
     now = claims.read_token(claimed["mount"])
     asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), holder=living_holder("mine"))
     for name in ("hold_target.yml", "scrub.yml", "populate.yml", "measure.yml"):
@@ -458,47 +345,27 @@ def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path
         assert "is held by run other" in sentence, name
         assert "nothing was touched" in sentence
     assert claims.read_token(claimed["mount"]) == now
-    assert waiting.exists()
     assert not bundle.exists()
-    waiting.unlink()
     done(ansible(claimed["inventory"], "hold_target.yml", "-e", other, hold_state="absent"))
 
 
-@pytest.mark.parametrize(
-    ("number", "connection"),
-    [
-        *first_row_of(
-            (signal.SIGTERM, "local"), (signal.SIGKILL, "ssh"), (signal.SIGKILL, "local"), (signal.SIGINT, "local")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("number", "connection"), first_row_of((signal.SIGTERM, "local"), (signal.SIGKILL, "ssh")))
 def test_a_stopped_measurement_leaves_no_process(
     directory_target: dict[str, Any], tmp_path: Path, number: signal.Signals, connection: str
 ) -> None:
     """A stand-in for ssh has the agent in a session of its own, as sshd has it, which a signal does not reach."""
     have_claimed(directory_target)
-    steps: list[dict] = []
     mark = f"--description={tmp_path}"
     long = cell(1, mark, "--time_based", "--runtime=60")
     ssh, inventory = tmp_path / "ssh", inventory_of(tmp_path / "inventory", directory_target)
     ssh.write_text('#!/bin/sh\nfor word; do :; done\nsetsid /bin/sh -c "$word"\nexit $?\n')
     ssh.chmod(0o755)
-    host = {"ansible_connection": connection, "ansible_ssh_executable": str(ssh)}
-    clients = {"one": {**host, "ansible_python_interpreter": sys.executable}}
-    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": clients}, "servers": {"hosts": {}}}
-    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    reached_by(inventory, ansible_connection=connection, ansible_ssh_executable=str(ssh))
     again = tmp_path / "again"
     long["phases"].append({"name": "again", "argv": ["touch", str(again)]})
-    asked = request(tmp_path / "request.json", steps, state="empty", cells=[long], bundle=str(tmp_path / "b.tar"))
-    argv = [
-        str(BIN / "ansible-playbook"),
-        "-i",
-        str(inventory),
-        "fsage.fsage.scrub",
-        "fsage.fsage.measure",
-        "-e",
-        asked,
-    ]
+    asked = request(tmp_path / "request.json", [], state="empty", cells=[long], bundle=str(tmp_path / "b.tar"))
+    books = ["fsage.fsage.scrub", "fsage.fsage.measure"]
+    argv = [str(BIN / "ansible-playbook"), "-i", str(inventory), *books, "-e", asked]
     with open(tmp_path / "log", "w") as log:
         run = subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
     wait_until(lambda: processes_with(mark))
@@ -534,19 +401,15 @@ def test_another_connection_brings_the_agent_and_runs_nothing_that_lies_there(
 ) -> None:
     """Over ssh's own protocol of words: a stand-in for the ssh program that runs the last word here."""
     ssh = tmp_path / "ssh"
-    ssh.write_text('#!/bin/sh\nfor word; do :; done\nexec /bin/sh -c "$word"\n')
+    ssh.write_text(f'#!/bin/sh\nfor word; do :; done\ncd {tmp_path} && exec /bin/sh -c "$word"\n')
     ssh.chmod(0o755)
     inventory = inventory_of(tmp_path / "inventory", claimed["spec"])
-    host = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "far"}
-    host["ansible_python_interpreter"] = sys.executable
-    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}}
-    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    reached_by(inventory, ansible_connection="ssh", ansible_ssh_executable=str(ssh), ansible_host="far")
     copy, ran, library = tmp_path / "claim.json", tmp_path / "ran", Path(claimed["spec"]["home"]) / "lib"
     library.mkdir()  # where earlier versions kept the agent: one that somebody put there was run as root
     with zipfile.ZipFile(library / f"fsage-{hashlib.sha256(packed()).hexdigest()[:12]}.zip", "w") as planted:
         planted.writestr("fsage/__init__.py", f"open({str(ran)!r}, 'w')")
     (tmp_path / "json.py").write_text(f"open({str(ran)!r}, 'w')")  # and a module in the current directory
-    ssh.write_text(ssh.read_text().replace("exec", f"cd {tmp_path} && exec"))
     assert done(ansible(inventory, "claim.yml", "claim.yml", claim_copy=str(copy))) == 0
     assert not ran.exists() and len(list(library.iterdir())) == 1
     assert json.loads(copy.read_text())["target"] == claimed["spec"]["name"]
@@ -561,9 +424,7 @@ def test_who_asks_looks_up_a_killed_run_that_the_host_cannot(directory_target: d
     python.write_text(f'#!/bin/sh\nexec unshare --pid --fork --mount-proc {sys.executable} "$@"\n')
     python.chmod(0o755)
     inventory = inventory_of(tmp_path / "inventory", directory_target)
-    host = {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
-    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}}
-    (inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    reached_by(inventory, ansible_python_interpreter=str(python))
     lease = Path(directory_target["home"]) / directory_target["name"] / "lease.json"
     lease.parent.mkdir(parents=True)
     asked = request(tmp_path / "request.json", holder=living_holder("mine"))

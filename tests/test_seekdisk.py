@@ -24,10 +24,8 @@ from fsage.host.device import models
 from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.model.declaration import device_model
-from fsage.model.device import Moved, Place
 from fsage.studies.slowdisk.host import seek
 from fsage.studies.slowdisk.host.seekdisk import MAX_REQUEST_BYTES, PAUSE_S, Arm, Costs
-from fsage.studies.slowdisk.model import Iocost, Seek
 
 MIB = 1 << 20
 RATE, SEEK_S, SIZE = 100 * MIB, 0.005, 1024 * MIB
@@ -53,24 +51,12 @@ def test_no_order_of_requests_beats_the_rate(requests):
     assert now - 1.0 >= moved / RATE - MAX_REQUEST_BYTES / RATE - 1e-9
 
 
-def test_charges_follow_from_bytes_requests_and_jumps():
-    iocost = {"bytes_per_s": 380_000_000, "sequential_iops": 20_000, "random_iops": 100}
-    whole, scattered = Moved(384 * MIB, 384, 0, Place(0.5)), Moved(384 * MIB, 384, 28, Place(0.5))
-    assert Iocost(iocost).charges_s(whole) == pytest.approx(1.0747, abs=1e-3)
-    assert Iocost(iocost).charges_s(scattered) - Iocost(iocost).charges_s(whole) == pytest.approx(28 * 9.95e-3)
-    disk = {"bytes_per_s": RATE, "seek_s": SEEK_S, "outer_to_inner": 2.0, "noise_cov": 0.0}
-    assert Seek(disk).charges_s(whole) == pytest.approx(3.84 / 0.75)
-    assert Seek(disk).charges_s(scattered) == pytest.approx(3.84 / 0.75 + 28 * SEEK_S)
-    assert Seek({**disk, "noise_cov": 0.1}).charges_s(whole) is None, "it charges another time each time"
-
-
 def test_a_model_has_the_declared_rate_or_half_of_it_and_its_label_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seek.Seek, "unavailable_because", staticmethod(lambda declared: None))
     declared = device_model({"kind": "seek", "bytes_per_s": 100 * MIB})
     for most, rate, words in (
         (100 * MIB, 100 * MIB, "(a disk that charges for seeks, 100 MiB/s, 5 ms"),
         (99 * MIB, 50 * MIB, "(a disk that charges for seeks, 50 instead of 100 MiB/s, 5 ms"),
-        (51 * MIB, 50 * MIB, "50 instead of 100 MiB/s"),
         (49 * MIB, 25 * MIB, "25 instead of 100 MiB/s"),
     ):
         chosen = models.choose(declared, most)
@@ -84,8 +70,6 @@ def test_inner_tracks_are_slower_by_the_declared_factor():
         arm.position_bytes, began = -1, arm.busy_until_s
         took.append(arm.deadline_s(began, place, MIB) - began)
     assert [took[0] / each for each in took] == pytest.approx([1, 0.75, 0.5], rel=2e-3)
-    rates = [arm.costs.rate(share) for share in (0, 0.5, 1)]
-    assert rates == pytest.approx([RATE, 0.75 * RATE, 0.5 * RATE])
 
 
 def test_noise_is_one_factor_a_burst_and_has_the_declared_spread():
@@ -102,12 +86,8 @@ def test_noise_is_one_factor_a_burst_and_has_the_declared_spread():
     assert statistics.median(factors) == pytest.approx(1, abs=0.005)
     assert statistics.stdev(factors) / statistics.mean(factors) == pytest.approx(0.05, rel=0.06)
     assert factors[:3] != factors[3:6]
-    assert [Arm(Costs(RATE, 0.0, noise_cov=0.05), SIZE).noise.gauss(0, 1) for _ in "ab"] == [arm_first(), arm_first()]
-
-
-def arm_first() -> float:
-    """The first number of the seed's sequence."""
-    return Arm(Costs(RATE, 0.0), SIZE).noise.gauss(0, 1)
+    first, again = [Arm(Costs(RATE, 0.0), SIZE).noise.gauss(0, 1) for _ in range(2)]
+    assert first == again, "the same each time"
 
 
 def test_drift_is_by_the_hour():

@@ -110,12 +110,10 @@ def test_faults_of_real_servers_are_judged(what: str, failed: str | None, warnin
     taken = typed.read(signs.Looks, json.loads((DATA / "looks.json").read_text())[what])
     judged = signs.judge([{"name": "read", "signs": taken}])
     (host,) = taken["after"]
-    assert (judged.failed or "").startswith(f"read: {host}: {failed}" if failed else "") and bool(failed) == bool(
-        judged.failed
-    )
-    assert [
-        words.startswith(f"read: {host}: {begin}") for words, begin in zip(judged.warnings, warnings, strict=True)
-    ] == [True for _ in warnings]
+    assert bool(failed) == bool(judged.failed)
+    assert not failed or judged.failed.startswith(f"read: {host}: {failed}")
+    for words, begin in zip(judged.warnings, warnings, strict=True):
+        assert words.startswith(f"read: {host}: {begin}")
 
 
 def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_trouble() -> None:
@@ -124,11 +122,6 @@ def test_an_eviction_is_seen_in_the_log_alone_and_an_idle_connection_is_no_troub
     for look in (taken["before"]["lvm"], taken["after"]["lvm"]):
         del look["connections"]
     assert "evicted by lustre-OST0000, " in str(signs.judge([{"name": "read", "signs": taken}]).failed)
-    others = {**taken, "unused": [f"lustre-OST000{number}" for number in range(6)]}
-    judged = signs.judge([{"name": "read", "signs": others}])
-    assert (
-        judged.failed is None and "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0002 and" in judged.warnings[0]
-    )
     some = signs.judge([{"name": "read", "signs": {**taken, "unused": ["lustre-OST0002"]}}])
     assert "evicted by lustre-OST0000, lustre-OST0001, lustre-OST0003" in str(some.failed)
     assert "evicted by lustre-OST0002, on which no file of the target lies" in some.warnings[0]
@@ -156,9 +149,8 @@ def test_errors_of_another_loop_device_or_after_a_shutdown_on_request_are_no_tro
 
 def test_a_directory_on_lustre_has_the_connections_of_that_file_system_looked_at() -> None:
     client = machine.Mount("0:1", "/", "/mnt/l", "lustre", "10.0.2.15@tcp:/scratch/project", "rw", "")
-    assert connections._fsnames(complete({"name": "a", "kind": "directory"}), [client]) == {"scratch"}
     ost = client._replace(point="/mnt/ost0", source="/dev/vdc")
-    assert connections._fsnames(complete({"name": "a", "kind": "directory"}), [ost]) == set()
+    assert connections._fsnames(complete({"name": "a", "kind": "directory"}), [client, ost]) == {"scratch"}
 
 
 def test_what_lustre_and_nfs_print_is_read() -> None:
@@ -166,12 +158,8 @@ def test_what_lustre_and_nfs_print_is_read() -> None:
     (ost, connection), (mdt, _) = connections.connections(text).items()
     assert connections.connections(text, ost.rpartition("-")[2]).keys() == {ost, mdt}
     assert connections.connections(text, "ff00") == {}, "of another mount of it"
-    assert ost.startswith("lustre-OST0002-osc-ff") and mdt.startswith("lustre-MDT0000-mdc-ff")
-    assert (
-        connection["history"][-1][1] == connection["state"]
-        and connection["generation"] == 6
-        and connection["waits"][0] == 954
-    )
+    assert connection["history"][-1][1] == connection["state"]
+    assert connection["generation"] == 6 and connection["waits"][0] == 954
     mount = looks.nfs_counters((DATA / "mountstats.txt").read_text())["/mnt/nfs"]
     assert mount == {"operations": 103, "transmissions": 103, "timeouts": 0, "connects": 2}
 
@@ -201,18 +189,15 @@ def test_an_ost_that_is_gone_when_the_cell_ends_is_named() -> None:
 def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp_path: Path) -> None:
     study = load_study(Path(__file__).parent / "data/plain/quickstart.yaml")
     records = make_records(study)
-    assert "absent" not in [section.anchor for section in contents(study, records, tmp_path).sections]
     why = "no server is named"
     seen = {"signs": {"before": {}, "after": {"n1": {"absent": {"kernel": "/dev/kmsg: Operation not permitted"}}}}}
+    tunables = {"nr_requests": {"asked": 8, "unsupported": "no block queue"}}
     observation = {
         "servers": [],
         "watched": [],
         "phases": [{**seen, "metadata": KEPT}],
         "layout": {"state_known": False, "notes": {}},
-        "conditions": {
-            "tunables": {"nr_requests": {"asked": 8, "unsupported": "no block queue"}},
-            "lustre": {"version": "2.15"},
-        },
+        "conditions": {"tunables": tunables, "lustre": {"version": "2.15"}},
         "osts": {"absent": {"brw_stats": why}},
     }
     lacking = absent_of(observation)
@@ -226,9 +211,6 @@ def test_what_a_guest_could_not_have_is_on_top_of_the_report_with_its_reason(tmp
         SETTINGS,
     }
     assert set(lacking) - set(absent_of({**observation, "watched": ["oss1"]})) == {SETTINGS}
-    of_nfs = {"signs": {"after": {"n1": {"nfs": {"/mnt": {"operations": 1}}}}}}
-    lacking_there = absent_of({**observation, "phases": [of_nfs], "conditions": {"tunables": {}}})
-    assert {"cold caches of the servers", SETTINGS} <= set(lacking_there)
     records[0]["absent"] = records[1]["absent"] = {"brw_stats of the OSTs": why, "brw_stats of the MDTs": why}
     records[2] |= {"status": "unsupported", "why": "mdtest cannot be kept to the limits", "metrics": {}}
     page = contents(study, records, tmp_path)
@@ -245,14 +227,14 @@ def test_a_disk_that_is_frozen_amid_a_phase_is_on_record(local_target: dict, mon
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
     monkeypatch.setattr(claiming, "BACKING_MIB", 64)
-    target = claimed({**local_target, "amount_mib": 64, "device_model": {"kind": "seek", "seek_s": 0.004}})
-    spec = {**local_target, "amount_mib": 64, "device_model": {"kind": "seek", "seek_s": 0.004}}
+    spec = {**local_target, "device_model": {"kind": "seek", "seek_s": 0.004}}
+    target = claimed(spec)
     state.scrub(spec, asked([]) | {"steps": []}, False)
     server = seek.server_of(target.claim["stores"][0]["image"])
     assert server
     fio = ["fio", "--name=read", "--rw=randread", "--bs=4k", "--size=16m", "--direct=1", "--time_based", "--runtime=12"]
     phase = {"name": "read", "argv": [*fio, f"--directory={target.mounts[0]}/measured"]}
-    made = {"kind": "planned", "order": 1, "attempt": 1, "params": {}, "name": "frozen", "phases": [phase]}
+    made = {**cell(spec, "frozen"), "phases": [phase]}
     frozen = [threading.Timer(after, os.kill, (server, number)) for after, number in FROZEN]
     for timer in frozen:
         timer.start()

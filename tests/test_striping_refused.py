@@ -63,23 +63,15 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (
             "striping",
             DEFAULT,
-            OWN % "A to 2T, B to 1T, C",
-            "mine[1]: 'B to 1T': watermarks rise, from above 2T",
-        ),
-        (
-            "striping",
-            DEFAULT,
             OWN % "A to 1T, B to 2T",
             "mine[1]: 'B to 2T' ends the pattern before the file",
         ),
-        ("striping", "realisation: segments", "realisation: plf", "states.realisation: 'plf' is not allowed"),
         (
             "striping_scaling",
             "eviction_file: memory",
             "eviction_file: 60",
             "eviction_file: 60 is not allowed: percent of",
         ),
-        ("striping", "server_cache: kept", "server_cache: off", "cells.server_cache: false is not allowed"),
         ("striping_scaling", "", "", "are more than target osts was claimed with: 2 (n1, n2). Leave these cells out"),
     ],
 )
