@@ -25,8 +25,8 @@ from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.layouts import machine
 from fsage.model import signs
+from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
-from fsage.model.observation import KEPT
 from fsage.records.record import absent_of, make_record
 from fsage.studies.lustre.host import connections
 from fsage.studies.neighbours.instruments import signs as looks

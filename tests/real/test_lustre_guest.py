@@ -13,7 +13,7 @@ import pytest
 from lustre_vm import HOST, LustreProject, ssh
 from project import make_project
 
-from fsage.model.observation import KEPT
+from fsage.model.caches import KEPT
 
 pytestmark = real.MARKS
 USER, GROUP, PROJECT, LIMIT_MIB = "fsageguest", "fsageproj", 4711, 1500

@@ -12,7 +12,7 @@ import lustre_vm as real
 import pytest
 from lustre_vm import HOST, LustreProject, ssh
 
-from fsage.model.observation import KEPT
+from fsage.model.caches import KEPT
 
 USER, EXPORT, MOUNT, IMAGE = "fsagenfs", "/srv/fsage-nfs", "/mnt/fsage-nfs", "/var/tmp/fsage-nfs.img"
 PLACE = f"{MOUNT}/{USER}/fsage"

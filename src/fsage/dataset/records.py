@@ -19,8 +19,9 @@ from fsage.base.message import read_file
 from fsage.dataset.columns import ANY, COLUMNS, FAMILIES, Manifest, Record, column_of
 from fsage.dataset.families import flat, type_of, word, words
 from fsage.dataset.tables import DatasetError
+from fsage.model.caches import WARM
 from fsage.model.device import PLACES
-from fsage.model.observation import WARM, PhaseResult
+from fsage.model.observation import PhaseResult
 
 MOST_BYTES = 16 << 20
 """Most bytes of a record's file; one with a trace of 50,000 requests has a tenth of it."""

@@ -16,13 +16,6 @@ from fsage.model.structure import Achieved, Notes
 
 Model = Annotated[Json, typed.Check(lambda model: isinstance(model.get("label"), str), "a block with a label")]
 """A device model in place; what else there is of it, its kind says."""
-COLD = "cold"
-WARM = "warm"
-KEPT = "kept: without root they cannot be dropped"
-UNASKED = "not checked: Linux before 5.12"
-"""How names of files were before a phase, as records and root's helper name it."""
-SERVERS_KEPT = "kept"
-"""Caches of servers are as they are."""
 Outcome = Literal["done", "failed", "stopped", "unsupported"]
 
 

@@ -20,7 +20,8 @@ from fsage import parse, recipes, workloads
 from fsage.base import Json, JsonView
 from fsage.base.message import Unacceptable, shown
 from fsage.model import device, signs, structure
-from fsage.model.observation import KEPT, Observation
+from fsage.model.caches import KEPT
+from fsage.model.observation import Observation
 from fsage.plan import results
 from fsage.plan.results import Results
 from fsage.records.messages import OBSERVATION_BYTES, Requested, read_observation

@@ -14,8 +14,8 @@ from pathlib import PurePath
 from fsage.base import MIB, Json
 from fsage.base.sizes import duration, round_size
 from fsage.model import limits, plugins, tools
+from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
-from fsage.model.observation import SERVERS_KEPT
 from fsage.model.structure import Step
 from fsage.model.target import Limits
 from fsage.plan import words

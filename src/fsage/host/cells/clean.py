@@ -18,8 +18,8 @@ from fsage.host.system import caches, commands
 from fsage.host.targets import claims
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.target import Target
+from fsage.model.caches import WARM
 from fsage.model.claim import READY, Token
-from fsage.model.observation import WARM
 from fsage.model.request import Phase
 
 WARM_ATTEMPTS = 3

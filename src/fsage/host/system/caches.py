@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from fsage.base import Failure, Json
 from fsage.host.system import kernel, privilege
-from fsage.model.observation import COLD, KEPT, UNASKED, WARM
+from fsage.model.caches import COLD, KEPT, UNASKED, WARM
 
 if TYPE_CHECKING:
     from fsage.model.answers import Dropped, Left  # not part of root's helper

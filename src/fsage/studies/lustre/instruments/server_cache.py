@@ -16,8 +16,8 @@ from fsage.base.shell import run
 from fsage.host.instruments.instrument import Instrument, Visit
 from fsage.host.system import lctl, settings
 from fsage.host.targets import lease
+from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete
-from fsage.model.observation import SERVERS_KEPT
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
 
