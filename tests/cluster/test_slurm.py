@@ -13,8 +13,7 @@ from testbed import wait_for
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(900)]
 
-# The profile as it is, but for the first look at a job's status.
-SLURM = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1", *MEASURE)
+SLURM = ("snakemake", "--profile", "slurm", *MEASURE)
 SMALLER = {"states__capacity": [30], "cells__transfer_size": ["4M"], "headline": []}  # 2 states, 4 cells
 
 
