@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from fsage import __version__, start
 from fsage.cli import app
+from fsage.commands import common
 from fsage.commands.common import Where
 from fsage.run import play
 
@@ -32,6 +33,22 @@ def test_the_version_is_said_and_is_what_citations_name() -> None:
     said = CliRunner().invoke(app, ["--version"])
     assert (said.exit_code, said.output) == (0, f"fsage {__version__}\n")
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+
+
+def test_paths_are_found_from_where_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`./run` works in the project's root, also where a link to it is called elsewhere."""
+    (tmp_path / "saved.txt").write_text((ROOT / "tests/data/evidence/e2freefrag.txt").read_text())
+    monkeypatch.setattr(common, "CALLED_FROM", tmp_path)
+    run = CliRunner().invoke
+    assert run(app, ["evidence", "saved.txt", "--html", "page.html"]).exit_code == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    refused = (
+        run(app, ["fragments", "absent"]),
+        run(app, ["--studies", "absent", "plan"]),
+        run(app, ["plan", "--results", "saved.txt"]),
+    )
+    for done in refused:
+        assert str(tmp_path) in done.output + str(done.exception), done
 
 
 COMMANDS = get_command(app).commands

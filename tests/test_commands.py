@@ -55,6 +55,22 @@ except KeyboardInterrupt:
         assert said == ("" if each else "fsage: stopped; what was measured is kept, and the same command resumes\n")
 
 
+def test_ctrl_c_that_meets_python_while_it_begins_waits_until_it_is_answered() -> None:
+    """It was a traceback, in the terminal of whoever stopped a run as a job of it began."""
+    code = """
+import subprocess, sys, threading
+from fsage import interrupt
+interrupt.handle()
+interrupt.defer_in_threads()
+begins = "import os, signal; os.kill(os.getpid(), signal.SIGINT); from fsage.__main__ import main; main()"
+job = threading.Thread(target=subprocess.run, args=[[sys.executable, "-c", begins]])
+job.start()
+job.join()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "fsage: stopped; what was measured is kept, and the same command resumes\n"
+
+
 def test_a_command_that_is_told_to_end_many_times_at_once_stops_all_that_it_runs() -> None:
     """The ends of its parent and of its reader come together: it waited for its own lock, and held the target."""
     code = """

@@ -345,6 +345,15 @@ def test_unknown_command_and_none(clone: Clone, made: Clone) -> None:
     assert done.stderr.startswith("./run COMMAND [ARGUMENT ...]") and "FSAGE_VENV" in done.stderr
 
 
+def test_fsage_is_told_where_it_was_called_and_ctrl_c_waits_for_it(clone: Clone, made: Clone) -> None:
+    clone.environment["FSAGE_VENV"] = str(made.venv)
+    shows = "#!/bin/bash\necho ${FSAGE_CALLED_FROM-unset} $(/usr/bin/awk '/^SigBlk/ { print $2 }' /proc/self/status)\n"
+    for name in ("fsage", "another"):
+        clone.stub(name, shows)
+    assert clone.run("fsage").stdout == f"/ {1 << signal.SIGINT - 1:016x}\n"
+    assert clone.run("another").stdout == f"unset {0:016x}\n"
+
+
 @pytest.mark.long
 @pytest.mark.root
 def test_clone_and_environment_of_others(users_clone: Clone) -> None:
