@@ -157,6 +157,7 @@ def test_a_refusal_is_a_sentence_without_words_of_snakemake(tmp_path, words, sai
     assert shown.count("fsage: ") == 1 and "Exception" not in shown and "Traceback" not in shown
 
 
+@pytest.mark.long
 def test_images_that_are_not_there_and_a_switch_without_images_are_refused(tmp_path):
     declared = inventories(tmp_path, "local") / "local/group_vars/all/target.yml"
     declared.write_text(declared.read_text().replace("containers: null", "containers: /no/images"))

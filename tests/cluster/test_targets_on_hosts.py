@@ -52,7 +52,7 @@ def test_they_measure_at_the_same_time(four: ClusterProject) -> None:
 
 @pytest.mark.long
 def test_one_that_is_lost_costs_its_share_and_the_others_take_it_over(four: ClusterProject) -> None:
-    words = ("snakemake", "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "1", "--config")
+    words = ("snakemake", "--profile", "slurm", "--config")
     run = four.start(*words, TARGETS, *MEASURE)
     four.wait_amid(run, lambda: four.records(NAMES[0]), 240)
     four.testbed.power_off("n1")
