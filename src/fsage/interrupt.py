@@ -48,18 +48,13 @@ def handle() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which whoever started this may have deferred
 
 
-def defer() -> None:
-    """Have Ctrl-C wait in this thread, and in what it starts until that calls `handle`.
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of the block, and in what is started there until that calls `handle`.
 
     A Python that Ctrl-C meets while it begins prints a traceback, because no handler is there yet.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-
-
-@contextlib.contextmanager
-def deferred() -> Iterator[None]:
-    """The same while the block runs, at whose end this thread answers a Ctrl-C that came."""
-    defer()
     try:
         yield
     finally:
@@ -67,13 +62,13 @@ def deferred() -> Iterator[None]:
 
 
 def defer_in_threads() -> None:
-    """The same in all threads that begin from now on, whoever begins them: the main thread alone has handlers."""
+    """Have it wait in all threads that begin from now on, whoever begins them: the main thread alone has handlers."""
     threading.setprofile(_defer_once)  # the one call that each thread makes before its own work
 
 
 def _defer_once(frame: FrameType, event: str, value: Any) -> None:
     sys.setprofile(None)
-    defer()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

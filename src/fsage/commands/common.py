@@ -390,8 +390,8 @@ def _readable(paths: dict[str, Path], read: Callable[[Path], T]) -> dict[str, T]
 def start_snakemake(words: list[str]) -> NoReturn:
     """Print a command line of Snakemake, and become it."""
     say(shlex.join(["./run", *words]))
-    interrupt.defer()
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *words[1:]])
+    with interrupt.deferred():
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "fsage.start", *words[1:]])
 
 
 def target_names(context: typer.Context, incomplete: str) -> list[str]:
