@@ -71,6 +71,7 @@ def test_counts(tmp_path):
     assert not (tmp_path / "results").exists(), "a dry run writes nothing"
 
 
+@pytest.mark.long
 def test_two_studies_at_once_are_both_planned(tmp_path):
     said, jobs = dry_run(tmp_path, "series2", "quickstart")
     assert "plan series2: 70 cells, 7 states, 1 populate, 30 diagnostic cells, 100 cells to measure, " in said
