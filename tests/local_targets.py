@@ -53,13 +53,14 @@ def claimed(spec: Spec) -> Target:
     """Create and claim a target. How fast it is, the first one of the session has found out."""
     with pytest.MonkeyPatch.context() as patched:
         if not spec.get("device_model"):
-            patched.setattr(claiming, "_pair", _remembered)
+            patched.setattr(claiming, "_pair", remembered)
         claim.create(spec, {}, False)
         claim.claim(spec, {}, False)
     return open_target(spec)
 
 
-def _remembered(target: Target, each_mib: int, passes: int, *more: Any) -> dict[str, Any]:
+def remembered(target: Target, each_mib: int, passes: int, *more: Any) -> dict[str, Any]:
+    """How fast a target is, as the first of its kind in this session was found to be."""
     key = (target.kind, target.filesystem, len(target.mounts), target.spec["scale"]["tasks"], each_mib, passes)
     if key not in _measured:
         _measured[key] = _pair(target, each_mib, passes)

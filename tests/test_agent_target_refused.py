@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from local_targets import claim_file, claimed, images_of, take_down, untouched
-from test_measure import holder
+from measuring import holder
 
 from fsage.base import Failure, Refusal
 from fsage.base.shell import run

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from local_targets import claimed
+from measuring import asked, cell, observed
 from small_filesystems import small
 from states import bring, populate
-from test_measure import asked, cell, observed
 
 from fsage.base import Failure, Refusal, typed
 from fsage.host.cells import measure

@@ -17,8 +17,8 @@ import pandas as pd
 import preloaded
 import pytest
 import yaml
+from measuring import cell, observed
 from states import MIB, bring, fragment, populate
-from test_measure import cell, observed
 
 from fsage.count import Counted, expected, kept_page, pieces, table, write_tables
 from fsage.count.tables import FILE

@@ -6,8 +6,8 @@ import os
 
 import pytest
 from local_targets import claimed
+from measuring import asked, cell, observed
 from states import MIB, bring, populate
-from test_measure import asked, cell, observed
 from tiers import first_of
 
 from fsage.base import Failure

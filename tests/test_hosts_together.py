@@ -46,7 +46,7 @@ STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, fil
 @pytest.fixture
 def several(directory_target, tmp_path, monkeypatch):
     """A target of three clients, in a state, and what changes one of them."""
-    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
+    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
     spec = {**directory_target, "amount_mib": 8}
     lies = dict.fromkeys(NAMES[1:], "")
 

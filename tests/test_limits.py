@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from measuring import asked
 from session import PREFIX
-from test_measure import asked
 from test_plan import plan as plan
 
 from fsage.base import GIB, MIB, Refusal

@@ -58,7 +58,7 @@ def locks(count: int) -> str:
 @pytest.fixture
 def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
     """A target in a state. How fast it is, its first claim of the session has found out."""
-    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
+    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
     spec = lustre_target(tmp_path, site)
     place = Path(spec["directory"])
     site.answer(ASKED, brw_stats(25), brw_stats(41))

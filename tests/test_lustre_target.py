@@ -46,7 +46,7 @@ REQUEST = {"state": "1.00", "steps": STEPS, "study": "test"}
 @pytest.fixture(autouse=True)
 def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """How fast the target is, its first claim of the session has found out."""
-    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
+    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ RPCS = "max_rpcs_in_flight"
 @pytest.fixture
 def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
     """A claimed target. How fast it is, its first claim of the session has found out."""
-    monkeypatch.setattr(claiming, "_pair", local_targets._remembered)
+    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
     spec = lustre_target(tmp_path, site)
     claim.claim(spec, {}, False)
     site.commands()

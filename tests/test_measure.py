@@ -7,7 +7,6 @@ import json
 import mmap
 import os
 import re
-import socket
 import subprocess
 import time
 from dataclasses import replace
@@ -15,7 +14,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from local_targets import claim_file, claimed
+from local_targets import claimed
+from measuring import STEPS, asked, cell, holder, observed
 
 from fsage.base import Failure, Refusal
 from fsage.host.cells import measure, phases
@@ -26,11 +26,9 @@ from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.layouts import fiemap
 from fsage.records.record import make_record
-from fsage.studies.paf.model import Populate
-from fsage.workloads import Unsupported, device_range, metadata, sequential
+from fsage.workloads import Unsupported, device_range, metadata
 
 MIB = 1 << 20
-STEPS = [Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1, files_at_once=4)]
 
 
 @pytest.fixture
@@ -42,35 +40,6 @@ def spec(local_target: dict) -> dict:
     state.work(local_target, request, STEPS[0])
     state.end(local_target, request, STEPS[0])
     return local_target
-
-
-def asked(cells: list[dict], **more: object) -> dict:
-    return {
-        "study": "test",
-        "state": "30.00",
-        "nominal": {"recipe": "paf"},
-        "steps": STEPS,
-        "reuse": "nested",
-        "cells": cells,
-        **more,
-    }
-
-
-def cell(spec: dict, name: str, **params: object) -> dict:
-    full = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1, **params}
-    return {
-        "name": name,
-        "kind": "planned",
-        "order": 1,
-        "attempt": 1,
-        "params": full,
-        "phases": sequential.commands(sequential.Params.model_validate(full), json.loads(claim_file(spec).read_text())),
-    }
-
-
-def observed(spec: dict, name: str) -> tuple[dict, Path]:
-    path = next((Path(spec["home"]) / spec["name"] / "outbox").rglob(f"{name}.1.json"))
-    return json.loads(path.read_text()), path
 
 
 def recorded(spec: dict, name: str, tmp_path: Path) -> dict:
@@ -259,19 +228,6 @@ def test_neighbouring_extents_are_one():
     apart = fiemap.Extent(8192, 0, 1, False)
     pieces = [fiemap.Extent(0, 4096, 4096, False), fiemap.Extent(4096, 8192, 4096, False), apart]
     assert fiemap.merged(pieces) == [fiemap.Extent(0, 4096, 8192, False), apart]
-
-
-def holder(**changes: object) -> dict:
-    me = {
-        "run": "r1",
-        "host": socket.gethostname(),
-        "machine": lease.machine(),
-        "pid": os.getpid(),
-        "pid_start": lease.start_of(os.getpid()),
-        "command": "snakemake",
-        "since": "now",
-    }
-    return {"holder": {**me, **changes}}
 
 
 def far() -> dict:

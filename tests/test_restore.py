@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import pytest
 from local_targets import claimed
+from measuring import asked as asked_of_cells
+from measuring import cell, observed
 from small_filesystems import MAKE, MIB, small
 from states import bring, fragment, populate
-from test_measure import asked as asked_of_cells
-from test_measure import cell, observed
 from tiers import first_of
 
 from fsage.base import Failure

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measuring import asked, cell, observed
 from session import PREFIX
 from states import MIB, bring
 from striped import osts_of, step
-from test_measure import asked, cell, observed
 
 from fsage.base import Refusal
 from fsage.host.cells import measure

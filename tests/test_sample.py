@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from local_targets import claimed
+from measuring import asked, cell, observed
 from states import bring, populate
-from test_measure import asked, cell, observed
 
 from fsage.host.cells import measure
 from fsage.host.states.structure_check import LOOKS, SIZE, Sample, StructureCheck, seen

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from lustre_site import Site, lustre_target
-from test_measure import holder
+from measuring import holder
 
 from fsage.base import Failure, Refusal
 from fsage.host.instruments.instrument import Visit

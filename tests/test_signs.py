@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from local_targets import claimed, written
+from measuring import asked, cell, observed
 from records import contents, make_records
-from test_measure import asked, cell, observed
 
 from fsage.base import typed
 from fsage.host import claiming

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from test_measure import asked
+from measuring import asked
 from test_site import host, lustre
 from tiers import first_of
 

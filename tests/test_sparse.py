@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from local_targets import Spec, claim_file, claimed, take_down
+from measuring import asked, cell, observed
 from small_filesystems import small
 from states import bring, populate
-from test_measure import asked, cell, observed
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal

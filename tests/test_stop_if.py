@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import pytest
 from local_targets import claimed
+from measuring import STEPS, asked, observed
 from test_hosts_together import fios
-from test_measure import STEPS, asked, observed
 
 from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from local_targets import claimed
+from measuring import asked, cell, observed
 from states import bring, populate
-from test_measure import asked, cell, observed
 
 from fsage.host.cells import measure
 from fsage.host.states import inspection
