@@ -36,7 +36,7 @@ class ClusterProject(Project):
     def _there(self, argv: tuple[str, ...]) -> list[str]:
         return self.testbed.inside(*self.become, *argv, folder=self.root)
 
-    def write_hosts(self, clients: list[str], launcher: list[str] = [], servers: list[str] = []) -> None:  # noqa: B006
+    def write_hosts(self, clients: Sequence[str], launcher: Sequence[str] = (), servers: Sequence[str] = ()) -> None:
         """Write the hosts of the target's inventory."""
         groups = {"launcher": launcher, "clients": clients, "servers": servers}
         children = {group: {"hosts": dict.fromkeys(names)} for group, names in groups.items()}
