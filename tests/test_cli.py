@@ -46,6 +46,7 @@ def test_paths_are_found_from_where_it_is_called(tmp_path: Path, monkeypatch: py
         run(app, ["fragments", "absent"]),
         run(app, ["--studies", "absent", "plan"]),
         run(app, ["plan", "--results", "saved.txt"]),
+        run(app, ["image", "saved.txt", "-o", "new.img", "--filesystem", "xfs"]),
     )
     for done in refused:
         assert str(tmp_path) in done.output + str(done.exception), done

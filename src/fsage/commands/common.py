@@ -53,20 +53,29 @@ def _refuse_empty(context: Any, words: Iterable[str]) -> None:
         context.fail("A word of the command line is empty: is a variable of the shell not set?")
 
 
-def _from_where_called(value: Any) -> Any:
-    """A path of the command line as it is from the project's root; what else a parameter can be, and `-`, unchanged."""
+def _from_where_called(value: Any, may_be_path: bool = False) -> Any:
+    """A path of the command line as it is from the project's root; what else a parameter can be, and `-`, unchanged.
+
+    `may_be_path`: a text that is a name or a path; it is a path where something is there.
+    """
     if isinstance(value, list):
-        return [_from_where_called(path) for path in value]
+        return [_from_where_called(path, may_be_path) for path in value]
     if isinstance(value, Path) and value != STANDARD_INPUT:
         return CALLED_FROM / value
+    if isinstance(value, str) and may_be_path and (CALLED_FROM / value).exists():
+        return str(CALLED_FROM / value)
     return value
 
 
 def _find_paths(context: Any) -> None:
     """Have the paths that somebody gave found from where the command was called."""
-    for name, value in context.params.items():
-        if context.get_parameter_source(name).name == "COMMANDLINE":
-            context.params[name] = _from_where_called(value)
+    if not CALLED_FROM.parts:
+        return
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if source and source.name == "COMMANDLINE" and parameter.name in context.params:
+            value = context.params[parameter.name]
+            context.params[parameter.name] = _from_where_called(value, "PATH" in (parameter.metavar or ""))
 
 
 def _wrong_value(error: Any) -> str:

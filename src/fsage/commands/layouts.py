@@ -9,7 +9,7 @@ import typer
 
 from fsage.base import Misuse
 from fsage.base.message import say
-from fsage.commands.common import check_writable
+from fsage.commands.common import CALLED_FROM, check_writable
 
 app = typer.Typer()
 PANEL = "Any file system"
@@ -64,7 +64,7 @@ def evidence(
     if beside and command:
         from fsage.evidence import run_beside
 
-        raise typer.Exit(run_beside(what, command, beside, files or 0))
+        raise typer.Exit(run_beside(what, command, beside, files or 0, CALLED_FROM))
     if openmetrics:
         if as_json or html or save or fail_on:
             raise Misuse("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")

@@ -16,7 +16,7 @@ import typer
 
 from fsage.base import Misuse
 from fsage.base.message import say
-from fsage.commands.common import Where, check_writable
+from fsage.commands.common import CALLED_FROM, Where, check_writable
 
 app = typer.Typer()
 PANEL = "Targets"
@@ -215,6 +215,7 @@ def enter(
         if os.geteuid():
             raise Refusal("only root may look where loop targets are mounted")
         seam.look_in()
+        os.chdir(CALLED_FROM)
         os.execvp(words[0], words)
     except (Refusal, Failure, OSError) as why:
         raise ValueError(f"{words[0]}: {why.strerror}" if isinstance(why, OSError) else str(why)) from why

@@ -257,8 +257,8 @@ NOT_FOUND = 127
 NOT_RUN = "the command was not run"
 
 
-def run_beside(what: str, command: Sequence[str], out: Path, files: int) -> int:
-    """Run a command with evidence beside it, add the line to `out`, and return the command's own exit code.
+def run_beside(what: str, command: Sequence[str], out: Path, files: int, folder: Path) -> int:
+    """Run a command in a folder with evidence beside it, add the line to `out`, and return the command's own exit code.
 
     Raises ValueError before the command runs where the file system or `out` cannot be read and written.
     """
@@ -275,7 +275,7 @@ def run_beside(what: str, command: Sequence[str], out: Path, files: int) -> int:
     began = datetime.now(UTC)
     clock = time.monotonic()
     try:
-        code = subprocess.run(list(command), check=False).returncode
+        code = subprocess.run(list(command), check=False, cwd=folder).returncode
     except OSError as error:
         absent["exit_code"] = f"{command[0]}: {error.strerror}"
         say(absent["exit_code"])

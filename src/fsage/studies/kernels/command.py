@@ -22,7 +22,7 @@ def kernels(
         list[str] | None,
         typer.Option(metavar="SOURCE", help="first build: a linux-source-VERSION, a tarball, a folder or TREE@COMMIT"),
     ] = None,
-    program: Annotated[list[Path] | None, typer.Option(metavar="PATH", help="also try this program")] = None,
+    program: Annotated[list[str] | None, typer.Option(metavar="PATH", help="also try this program")] = None,
 ) -> None:
     """List kernels that run as programs (User Mode Linux), and try each: real file systems, without root.
 
@@ -41,7 +41,7 @@ def kernels(
     for source in build or ():
         say(f"building {source}: 10 to 30 minutes")
         say(f"kernel {building.build(source).name} is in {programs.unpacked()}")
-    found = checks([programs.named(str(path)) for path in program or ()])
+    found = checks(list(map(programs.named, program or ())))
     for check in found:
         say(f"{check.name}: {'; '.join([check.detail, *check.obstacles])}")
     raise typer.Exit(0 if any(check.runs for check in found) and all(check.runs for check in found) else 1)
@@ -79,7 +79,10 @@ System = Annotated[str | None, typer.Option(help="ext4, xfs, btrfs or f2fs; that
 @app.command(epilog="./run fsage image 80.50 -o disk.img --filesystem ext4 --seed 1")
 def image(
     state: Annotated[
-        str, typer.Argument(help="AA.BB: filled to AA%, then BB% deleted; PAF:70.30,20.40@33M; or a saved layout")
+        str,
+        typer.Argument(
+            metavar="STATE|PATH", help="AA.BB: filled to AA%, then BB% deleted; PAF:70.30,20.40@33M; or a saved layout"
+        ),
     ],
     to: Annotated[Path, typer.Option("--to", "-o", help="the image that is made")],
     filesystem: System = None,
@@ -87,7 +90,9 @@ def image(
     seed: Annotated[int, typer.Option(min=0, help="of the layout")] = 1,
     file_size: FileSize = "33M",
     file_extents: Annotated[int, typer.Option(min=0, help="add a file `pieces` of so many extents")] = 0,
-    kernel: Annotated[str | None, typer.Option(help="a release or a program; the newest that is here")] = None,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="RELEASE|PATH", help="a release or a program; the newest that is here")
+    ] = None,
 ) -> None:
     """Make an image of a file system with exactly this free space, without root, and check it by its fsck.
 
