@@ -19,13 +19,12 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host.states import state
+from fsage.host import states
 from fsage.host.states.inspection import digest
 from fsage.host.states.structure_check import StructureCheck
 from fsage.host.structure import files
-from fsage.host.targets import claims
+from fsage.host.targets import Target, claims
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.model import structure
 
 FILE_BYTES, PERCENT, DELETED_PERCENT = 4096, 50, 30
@@ -49,14 +48,14 @@ def of_target(spec: dict, count: int) -> dict[str, float]:
         structure.read({"kind": "fragment", "generation": 1, "percent": DELETED_PERCENT, "seed": 1}),
     ]
     request = {"study": "bench", "state": "bench", "steps": steps}
-    state.scrub(spec, request, False)
+    states.scrub(spec, request, False)
     took = {}
     for step in steps:
-        state.begin(step.kind, spec, request, False)
+        states.begin(step.kind, spec, request, False)
         began = time.process_time()
-        state.work(spec, request, step)
+        states.work(spec, request, step)
         took[step.kind] = time.process_time() - began
-        state.end(spec, request, step)
+        states.end(spec, request, step)
         if step is steps[0]:
             checks = of_checks(open_target(spec))
     target = open_target(spec)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from target import loop_target
 
+from fsage.host import states
 from fsage.host.cells import measure
-from fsage.host.states import state
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.workloads import sequential
@@ -49,11 +49,11 @@ def main() -> None:
 def medians(rounds: int, count: int) -> tuple[float, float, float]:
     """Seconds a cell by fsage, by a shell loop, and inside a cell beyond its commands: `count` cells, a few times."""
     with loop_target(2) as spec:
-        state.scrub(spec, request([]), False)
+        states.scrub(spec, request([]), False)
         for step in STEPS:
-            state.begin(step.kind, spec, request([]), False)
-            state.work(spec, request([]), step)
-            state.end(spec, request([]), step)
+            states.begin(step.kind, spec, request([]), False)
+            states.work(spec, request([]), step)
+            states.end(spec, request([]), step)
         target = open_target(spec)
         phases = sequential.commands(
             sequential.Params.model_validate({"transfer_size": 1 << 20, "iteration": 1}), target.claim

@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 from types import FrameType
 
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 from fsage.run import job
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src/fsage"
-PLAN = [SOURCE / "plan" / name for name in ("plan.py", "estimates.py", "amount.py")]
+PLAN = [SOURCE / "plan" / name for name in ("__init__.py", "estimates.py", "amount.py")]
 STUDY = """
 name: climbs
 title: One state

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from target import loop_target
 
-from fsage.host.states import state
+from fsage.host import states
 from fsage.layouts.program import program
 from fsage.model import structure
 
@@ -111,12 +111,12 @@ def of_target() -> None:
         )
         fragment = structure.read({"kind": "fragment", "generation": 1, "percent": 23, "seed": 1})
         request = {"study": "bench", "state": "80.23", "steps": [populate, fragment]}
-        state.scrub(spec, request, False)
+        states.scrub(spec, request, False)
         for step in request["steps"]:
-            state.begin(step.kind, spec, request, False)
-            state.work(spec, request, step)
-            state.end(spec, request, step)
-        layouts = [state.evidence(spec, request, False)["evidence"]["layout"] for _ in range(REPEATS)]
+            states.begin(step.kind, spec, request, False)
+            states.work(spec, request, step)
+            states.end(spec, request, step)
+        layouts = [states.evidence(spec, request, False)["evidence"]["layout"] for _ in range(REPEATS)]
     files = layouts[0]["stores"][0]["files"]["filler"]["files"]
     times = [layout["seconds"] for layout in layouts]
     print(f"layout of {files} files on 16 GiB: median {statistics.median(times):.2f} s, longest {max(times):.2f} s")

@@ -24,10 +24,10 @@ from target import loop_target
 
 from fsage.base import GIB
 from fsage.evidence import save_free
+from fsage.host import states
 from fsage.host.device import below
+from fsage.host.device.copies import clone
 from fsage.host.filesystems.ext4 import WritableBitmap
-from fsage.host.states import state
-from fsage.host.stores.copies import clone
 from fsage.host.structure import work
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
@@ -88,7 +88,7 @@ def laid(spec: dict, step: Replica, path: Path) -> tuple[Notes, Took, Took]:
     target = open_target(spec)
     with timed(took):
         target.format()
-    state.scrub(spec, EMPTY, False)
+    states.scrub(spec, EMPTY, False)
     target = open_target(spec)
     target.inputs = {step.input or "": str(path)}
     with timed(took):

@@ -20,7 +20,7 @@ from evidence import GROUPS, write_dumpe2fs
 from target import loop_target
 
 from fsage.evidence import read_free
-from fsage.host.states import state
+from fsage.host import states
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
 from fsage.host.targets.opening import open_target
@@ -63,7 +63,7 @@ def of_replica() -> None:
         notes = work(step, target, [], ALONE, lambda: None).notes
         ours_s = time.monotonic() - began
 
-        state.scrub(spec, {"state": "empty", "steps": [], "study": "bench", "reuse": "fresh"}, False)
+        states.scrub(spec, {"state": "empty", "steps": [], "study": "bench", "reuse": "fresh"}, False)
         target = open_target(spec)
         files.make_room(target.mounts, 1)
         path, program = path_of(target.mounts, 1, 0), Path(place) / "punch"

@@ -41,7 +41,7 @@ def prepare(folder: Path) -> None:
 
 def report(folder: Path) -> None:
     """What `fsage report series1` does."""
-    from fsage.plan.plan import load_plan
+    from fsage.plan import load_plan
     from fsage.plan.pool import Pool
     from fsage.run.conclusion import write_report
 

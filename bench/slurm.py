@@ -25,7 +25,7 @@ FSAGE = """#!{python}
 \"\"\"Stands in for fsage: what a job declares, at once and empty.\"\"\"
 import os, sys
 from pathlib import Path
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 results, target = Path(os.environ["FSAGE_RESULTS"]), os.environ["FSAGE_TARGET"]
 verb, _, *states = (word for word in [*sys.argv[1:], ""] if not word.startswith("-"))
 made = []

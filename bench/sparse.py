@@ -19,8 +19,8 @@ from pathlib import Path
 
 from target import loop_target
 
+from fsage.host import states
 from fsage.host.cells import measure
-from fsage.host.states import state
 from fsage.host.system import files
 from fsage.model import structure
 from fsage.model.structure import Step
@@ -50,14 +50,14 @@ def build(spec: dict, steps: list[Step]) -> dict[str, float]:
     """Bring a target into a state; seconds of processor time of the work of each step."""
     request = {"study": "bench", "state": "bench", "steps": steps}
     took = {}
-    state.scrub(spec, request, False)
+    states.scrub(spec, request, False)
     for step in steps:
-        if not state.begin(step.kind, spec, request, False)["due"]:
+        if not states.begin(step.kind, spec, request, False)["due"]:
             continue
         began = time.process_time()
-        state.work(spec, request, step)
+        states.work(spec, request, step)
         took[step.kind] = time.process_time() - began
-        state.end(spec, request, step)
+        states.end(spec, request, step)
     return took
 
 

@@ -26,7 +26,7 @@ FSAGE = """#!{python}
 \"\"\"Stands in for fsage: sleeps a hundredth, then writes what a job declares, empty.\"\"\"
 import os, sys, time
 from pathlib import Path
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 from fsage.plan.pool import load_pool
 results, given = Path(os.environ["FSAGE_RESULTS"]), [word for word in sys.argv[1:] if not word.startswith("-")]
 target = next((word.partition("=")[2] for word in sys.argv[1:] if word.startswith("--target=")), "")

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fsage.host import states
 from fsage.host.cells import measure
-from fsage.host.states import state as states
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.statistics import ALPHA, adjust_primary, compare, ratio

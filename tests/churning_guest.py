@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from fsage.base import Json
+from fsage.host import filesystems
 from fsage.host.guests import work
 from fsage.host.guests.target import GuestTarget
-from fsage.host.stores import filesystems
 from fsage.host.system import kernel
 from fsage.layouts import inspect
 from fsage.layouts.filesystems import of_store

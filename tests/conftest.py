@@ -34,8 +34,8 @@ from fsage.host.system import cgroups, files, library, mounting, namespace, sett
 from fsage.host.verbs import claim
 from fsage.layouts.machine import mounts
 from fsage.studies.slowdisk.host import seek
+from fsage.study import Study, StudyError
 from fsage.study.files import load_study
-from fsage.study.study import Study, StudyError
 
 pytest_plugins = ["rota", "tiers", "machine_lacks"]
 

@@ -18,9 +18,8 @@ from fsage.host import claiming
 from fsage.host.device import loops
 from fsage.host.kinds.loop import Loop
 from fsage.host.system import files, mounting
-from fsage.host.targets import claims
+from fsage.host.targets import Target, claims
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.host.verbs import claim
 from fsage.layouts import machine
 

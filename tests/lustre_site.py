@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fsage.host.remote import connection
+from fsage.host import remote
 from fsage.host.system import caches, settings
 from fsage.studies.lustre.host import space
 
@@ -172,9 +172,7 @@ def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Sit
     note = place / "lib" / "settings.json"
     monkeypatch.setattr(settings, "NOTE", note)
     elsewhere = f"import pathlib; from fsage.host.system import settings; settings.NOTE = pathlib.Path({str(note)!r}); "
-    monkeypatch.setattr(
-        connection, "START_AGENT", connection.START_AGENT.replace(connection.BOOT, connection.BOOT + elsewhere)
-    )
+    monkeypatch.setattr(remote, "START_AGENT", remote.START_AGENT.replace(remote.BOOT, remote.BOOT + elsewhere))
     monkeypatch.setattr(caches, "known", lambda files: [])  # so names stay
     return site
 

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.run import request
 
 STUDY: dict[str, Any] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fsage.host import states
 from fsage.host.cells.phases import Phases
-from fsage.host.instruments.instrument import Instruments, Visit, found
+from fsage.host.instruments import Instruments, Visit, found
 from fsage.host.remote.remote_hosts import Hosts
-from fsage.host.states import state
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.model import structure
 from fsage.model.claim import Token
 from fsage.model.request import Request
@@ -45,12 +45,12 @@ def bring(
     """What the playbooks do, by the same verbs; returns the token."""
     request: Request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
     request["inputs"] = inputs or {}
-    state.scrub(spec, request, False)
+    states.scrub(spec, request, False)
     for step in steps:
-        begun = state.begin(step.kind, spec, request, False)
+        begun = states.begin(step.kind, spec, request, False)
         if begun["due"]:
             step = structure.read(begun["step"])
             for index in range(shards):
-                state.work(spec, request, step, Shard(index, shards, shards))
-            state.end(spec, request, step)
-    return state.evidence(spec, request, False)["evidence"]["token"]
+                states.work(spec, request, step, Shard(index, shards, shards))
+            states.end(spec, request, step)
+    return states.evidence(spec, request, False)["evidence"]["token"]

@@ -21,7 +21,7 @@ from test_requests import claim_of
 from typer.testing import CliRunner
 
 from fsage.cli import app
-from fsage.commands.common import Where
+from fsage.commands import Where
 from fsage.evidence import Free, read_free, save_free
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
@@ -30,16 +30,15 @@ from fsage.layouts.extents import Head
 from fsage.layouts.inspect import inspect
 from fsage.layouts.store import Geometry, of_extents
 from fsage.model.filesystems import takes
-from fsage.plan import results
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan, results
 from fsage.plan.target import load_target
 from fsage.run import request
 from fsage.studies.replica import age
 from fsage.studies.replica import free as changed
 from fsage.studies.replica.command import percents
 from fsage.studies.replica.whole import Base, measures_on
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 root = pytest.mark.root
 

@@ -25,8 +25,8 @@ from fsage.recipes import expand
 from fsage.studies.aged import model
 from fsage.studies.aged.model import Age
 from fsage.studies.replica.model import KeepFreeSpace
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 root = pytest.mark.root
 WAYS = sorted(model.WAYS)

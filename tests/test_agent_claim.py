@@ -9,7 +9,7 @@ import pytest
 
 from fsage.host import claiming
 from fsage.host.remote import probe
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.host.verbs import claim
 from fsage.model import tools
 

@@ -16,9 +16,8 @@ from local_targets import claimed
 from test_places import NOBODY, SOURCE, agent
 
 from fsage.base import GIB, MIB, Failure, Refusal
-from fsage.host import claiming
+from fsage.host import claiming, states
 from fsage.host.__main__ import hold
-from fsage.host.states import state
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import checks, claim
@@ -252,7 +251,7 @@ def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_targe
     claimed(directory_target)
     step = Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1)
     request = {"study": "test", "state": "30.00", "steps": [step], "reuse": "nested"}
-    state.scrub(directory_target, request, False)
+    states.scrub(directory_target, request, False)
     slow = {**directory_target, "limits": {"operations_s": 4}}
     given = {"target": slow, "request": {**request, "steps": [step.to_json()]}, "threads": 4}
     argv = [sys.executable, "-m", "fsage.host", "apply_step"]

@@ -22,8 +22,8 @@ from fsage.host import claiming
 from fsage.host.device import capabilities, loops
 from fsage.host.system import files, kernel, mounting, settings
 from fsage.host.system.library import BOOT, packed, sent
+from fsage.host.targets import Target
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.host.verbs import claim
 from fsage.layouts import machine
 from fsage.studies.slowdisk.host import seek, seekdisk

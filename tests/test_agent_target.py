@@ -13,8 +13,8 @@ from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
 from fsage.base.shell import run
+from fsage.host import filesystems
 from fsage.host.device import loops
-from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim

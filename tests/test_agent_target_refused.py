@@ -14,10 +14,9 @@ from measuring import holder
 
 from fsage.base import Failure, Refusal
 from fsage.base.shell import run
+from fsage.host import filesystems, states
 from fsage.host.device import loops
 from fsage.host.kinds import loop
-from fsage.host.states import state
-from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
@@ -166,7 +165,7 @@ def test_a_target_that_a_run_holds_is_not_released(local_target):
                 verb(local_target, {}, False)
     mounting.unmount(target.mounts[0])  # as the run does before it mounts it anew
     with pytest.raises(Refusal, match=held_by):
-        state.scrub(local_target, {"steps": [], "state": "empty"}, False)
+        states.scrub(local_target, {"steps": [], "state": "empty"}, False)
     assert machine.mounted_at(target.mounts[0]) is None, "nobody else mounts it meanwhile"
     assert claim.release(local_target, run, False)["changed"]
     lease.drop(target.home, run)

@@ -19,8 +19,7 @@ from fsage.archive import anonymous
 from fsage.archive.crate import CrateError
 from fsage.archive.export import export, remake
 from fsage.dataset import columns
-from fsage.plan import results
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan, results
 from fsage.study.files import load_study
 
 pytestmark = pytest.mark.usefixtures("figures_undrawn")

@@ -24,11 +24,10 @@ from fsage.base import Failure, Refusal, typed
 from fsage.host.cells import measure
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
-from fsage.host.targets import claims, kinds
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target, claims, kinds
 from fsage.model import structure
 from fsage.model.structure import ALONE, Step
-from fsage.records.record import make_record
+from fsage.records import make_record
 from fsage.studies.aged import model as uses
 from fsage.studies.blast import host as database
 from fsage.studies.blast import model

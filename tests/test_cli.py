@@ -14,10 +14,9 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from fsage import __version__, start
+from fsage import __version__, commands, start
 from fsage.cli import app
-from fsage.commands import common
-from fsage.commands.common import Where
+from fsage.commands import Where
 from fsage.run import play
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +37,7 @@ def test_the_version_is_said_and_is_what_citations_name() -> None:
 def test_paths_are_found_from_where_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`./run` works in the project's root, also where a link to it is called elsewhere."""
     (tmp_path / "saved.txt").write_text((ROOT / "tests/data/evidence/e2freefrag.txt").read_text())
-    monkeypatch.setattr(common, "CALLED_FROM", tmp_path)
+    monkeypatch.setattr(commands, "CALLED_FROM", tmp_path)
     run = CliRunner().invoke
     assert run(app, ["evidence", "saved.txt", "--html", "page.html"]).exit_code == 0
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")

@@ -15,13 +15,13 @@ from local_targets import claimed
 from states import phases_of
 from tiers import first_of
 
+from fsage.host import filesystems
 from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.inspection import remove_measured
-from fsage.host.stores import filesystems
 from fsage.host.system import caches, mounting
+from fsage.host.targets import Target
 from fsage.host.targets.directories import measured_files
-from fsage.host.targets.target import Target
 from fsage.model import filesystems as known
 from fsage.workloads import metadata
 

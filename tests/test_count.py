@@ -27,7 +27,7 @@ from fsage.host.device import capabilities
 from fsage.host.verbs import count
 from fsage.model import counting
 from fsage.model.declaration import device_model
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 
 GIB = 1 << 30
 DISK = device_model({"bytes_per_s": 380_000_000})

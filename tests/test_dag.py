@@ -18,8 +18,8 @@ import pytest
 from fsage.plan.pool import Pool
 from fsage.recipes import expand
 from fsage.run import invocation, runs
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 

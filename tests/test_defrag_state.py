@@ -11,8 +11,8 @@ from states import MIB, bring, populate
 from tiers import first_of
 
 from fsage.base import Failure
+from fsage.host import states
 from fsage.host.cells import measure
-from fsage.host.states import state
 from fsage.host.targets.opening import open_target
 from fsage.model import structure
 from fsage.model.structure import path_of
@@ -75,4 +75,4 @@ def test_a_file_that_holds_something_else_afterwards_fails_the_step(spec, monkey
     monkeypatch.setattr(host.defragmentation, "defragment", wrong)
     with pytest.raises(Failure, match="has another content after e4defrag than before"):
         bring(spec, *STEPS, DEFRAGMENT)
-    assert "interrupted" in state.diagnose(spec, asked([], steps=[*STEPS, DEFRAGMENT]), False)["why"]
+    assert "interrupted" in states.diagnose(spec, asked([], steps=[*STEPS, DEFRAGMENT]), False)["why"]

@@ -17,9 +17,10 @@ from test_state import bring, fragment, populate
 from tiers import first_of
 
 from fsage.base import typed
-from fsage.host.states import inspection, state
+from fsage.host import states
+from fsage.host.filesystems import named
+from fsage.host.states import inspection
 from fsage.host.states.inspection import layout_of
-from fsage.host.stores.filesystems import named
 from fsage.host.structure import fillers
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
@@ -117,7 +118,7 @@ def sectors_written(device):
 @pytest.mark.root
 def test_evidence_is_what_the_tools_say(aged):
     request = {"state": "wanted", "steps": list(STEPS), "reuse": "nested", "study": "test"}
-    evidence = state.evidence(aged.spec, request, False)["evidence"]
+    evidence = states.evidence(aged.spec, request, False)["evidence"]
     typed.read(StoresLayout, evidence["layout"])  # what the report reads
     (store,), (device,), (mount,) = evidence["layout"]["stores"], aged.devices, aged.mounts
     assert store["absent"] == {}
@@ -224,7 +225,7 @@ def test_what_a_directory_target_cannot_tell_is_absent(directory_target):
     steps = (populate(20),)
     bring(directory_target, *steps)
     request = {"state": "wanted", "steps": list(steps), "reuse": "nested", "study": "test"}
-    (store,) = state.evidence(directory_target, request, False)["evidence"]["layout"]["stores"]
+    (store,) = states.evidence(directory_target, request, False)["evidence"]["layout"]["stores"]
     assert store["free_bytes"] is store["groups"] is store["bitmap"] is None
     assert set(store["absent"].values()) == {"the target is a directory: its file system is not its own"}
     assert store["files"]["filler"]["files"] > 0

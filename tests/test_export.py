@@ -11,7 +11,7 @@ from records import CONFIG, make_evidence, make_records, store
 
 from fsage.archive.crate import CrateError
 from fsage.archive.export import Credit, export, remake
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 from fsage.records.store import Reason, write_manifest
 
 pytestmark = pytest.mark.usefixtures("figures_undrawn")

@@ -11,7 +11,7 @@ from test_images import asked_of, shown
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.structure.quota import Quota
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.layouts import filesystems
 from fsage.model import declaration
 from fsage.studies.defrag.model import Defragment

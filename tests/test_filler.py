@@ -3,7 +3,7 @@
 import pytest
 from small_filesystems import MIB, small
 
-from fsage.host.stores import filesystems
+from fsage.host import filesystems
 from fsage.host.structure import files
 from fsage.layouts import fiemap
 from fsage.model import filesystems as known

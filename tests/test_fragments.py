@@ -15,7 +15,7 @@ from session import PREFIX
 from small_filesystems import MIB, fragmented, small
 
 from fsage.cli import main
-from fsage.host.stores import filesystems
+from fsage.host import filesystems
 from fsage.layouts import __main__ as server
 from fsage.layouts import fiemap, fragmentation, machine
 from fsage.layouts.fragments import Device

@@ -18,8 +18,7 @@ from fsage.host.verbs import claim
 from fsage.model import declaration
 from fsage.model.declaration import complete, edits
 from fsage.model.target import ANOTHER, CLAIMED, LIVE, MADE, NOTED
-from fsage.plan import results
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan, results
 from fsage.run import request as requests
 
 DECIDED = edits()

@@ -29,13 +29,12 @@ from hostile.readers import READERS, parquets
 from sent import CLAIM, bundle, observation
 from tiers import first_of
 
-from fsage import dataset
+from fsage import dataset, records
 from fsage.archive import crate
 from fsage.base.message import DEPTH, Unacceptable, check, read
 from fsage.host.targets import lease
-from fsage.plan import results
-from fsage.plan.plan import Plan
-from fsage.records import messages, record
+from fsage.plan import Plan, results
+from fsage.records import messages
 from fsage.run import request
 
 HERE = Path(__file__).parent
@@ -79,7 +78,7 @@ def plan(tmp_path_factory):
 
 def unpacked(plan, *observations):
     """Why observations in a bundle were refused."""
-    return record.unpack(bundle(plan, *observations), plan.results.root, "here").refused
+    return records.unpack(bundle(plan, *observations), plan.results.root, "here").refused
 
 
 def kept_aside(plan):
@@ -156,7 +155,7 @@ def test_an_observation_makes_no_file_elsewhere(key, tmp_path):
     plan = make_plan(tmp_path)
     good, evil = observation(plan, STATE, 0), observation(plan, STATE, 1) | {key: EVIL}
     path, before = bundle(plan, evil, good), files_below(tmp_path)
-    record.unpack(path, plan.results.root, "here")
+    records.unpack(path, plan.results.root, "here")
     added = {file for file in files_below(tmp_path) - before if "/refused/" not in file}
     cell = f"here/tiny/{STATE}/{good['cell']}"
     assert added == {f"results/raw/{cell}.1.json", f"results/records/{cell}.json"}, "the good one alone"
@@ -171,7 +170,7 @@ def test_a_bundle_holds_regular_files(plan, kind):
         link.type = kind
         link.linkname = "/etc/passwd"
         tar.addfile(link)
-    _, refused = record.unpack(path, plan.results.root, "here")
+    _, refused = records.unpack(path, plan.results.root, "here")
     assert len(refused) == 1 and "is no regular file" in refused[0]
     assert not list(plan.results.root.rglob("*cron*"))
 
@@ -182,10 +181,10 @@ def test_a_bundle_that_was_cut_short_or_is_none_is_kept(plan, monkeypatch):
     in_the_middle = whole[:2560] + b"x" * 512 + whole[3072:]
     for content in (b"", b"no tar", whole[:600], whole[:3000], in_the_middle, b"\x1f\x8b" + whole):
         plan.results.bundle("any").write_bytes(content)
-        _, refused = record.unpack(plan.results.bundle("any"), plan.results.root, "here")
+        _, refused = records.unpack(plan.results.bundle("any"), plan.results.root, "here")
         assert len(refused) == 1 and "cannot be read" in refused[0]
         assert content in kept_aside(plan)
-    monkeypatch.setattr(record, "ENTRIES", 1)
+    monkeypatch.setattr(records, "ENTRIES", 1)
     assert "is one of more than 1" in unpacked(plan, *both)[0]
     monkeypatch.setattr(messages, "OBSERVATION_BYTES", 100)
     assert "bytes, and at most 100 are taken" in unpacked(plan, both[1])[0]
@@ -209,7 +208,7 @@ def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan):
     assert "has requested_attempt, which the launcher alone writes" in why
     later = plan.study.model_copy(update={"tuning": {"nomerges": 2}})  # the study was edited since
     request.make(Plan(later, plan.target, plan.results, plan.claim), "60.50@8M")
-    assert record.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
+    assert records.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
 
 
 def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path):
@@ -217,7 +216,7 @@ def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path
     odd = observation(plan, STATE, 0)
     del odd["phases"][0]["stdout"]
     good = observation(plan, STATE, 1)
-    assert record.unpack(bundle(plan, odd, good), plan.results.root, "here") == (2, [])
+    assert records.unpack(bundle(plan, odd, good), plan.results.root, "here") == (2, [])
     kept = results.read(plan.results.record(STATE, odd["cell"]))
     assert kept["status"] == "failed"
     said = r'workload sequential cannot judge it: KeyError "\'stdout\'" \(by_fio\.py, line \d+\)'
@@ -230,13 +229,13 @@ def test_one_observation_is_taken_of_each_attempt_that_was_requested(tmp_path):
     anew = dataclasses.replace(plan, claim={**CLAIM, "id": "c2"})  # claimed again before that came home
     second = observation(anew, STATE, 0, id="y")
     path = bundle(plan, *({**first, "id": f"x{number}"} for number in range(copies)))
-    new, refused = record.unpack(path, plan.results.root, "here")
+    new, refused = records.unpack(path, plan.results.root, "here")
     assert (new, len(refused), len(kept_aside(plan))) == (1, copies - 1, copies - 1), "never lost"
     assert "is a second answer to one request: study 'tiny', state" in refused[0]
     assert plan.results.attempts(STATE, first["cell"]) == 1
     (why,) = unpacked(plan, second, {**second, "id": "z"})
     assert why.startswith("an observation from target here is a second answer")
-    assert record.unpack(bundle(plan, first | {"id": "x0"}, second), plan.results.root, "here") == (0, [])
+    assert records.unpack(bundle(plan, first | {"id": "x0"}, second), plan.results.root, "here") == (0, [])
     raw = results.read(plan.results.raw(STATE, first["cell"], 2))
     assert (raw["id"], raw["claim"], raw["attempt"], raw["requested_attempt"]) == ("y", "c2", 2, 1)
 

@@ -11,9 +11,9 @@ import pytest
 from local_targets import claimed
 
 from fsage.base import Refusal
-from fsage.host import host_agent
+from fsage.host import host_agent, remote
 from fsage.host.cells import measure
-from fsage.host.remote import connection, probe, remote_hosts
+from fsage.host.remote import probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim
 from fsage.model.declaration import complete
@@ -104,7 +104,7 @@ def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_p
     with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:
         for _ in range(3):
             hosts.alive()
-        assert connection.ask_all(hosts.clients, {"do": "end"}) == {"n2": {}}
+        assert remote.ask_all(hosts.clients, {"do": "end"}) == {"n2": {}}
 
 
 def test_a_slow_answer_is_no_wrong_clock():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from local_targets import claimed
 from states import MIB, bring
 
-from fsage.host.states import state
+from fsage.host import states
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.layouts import fiemap
@@ -63,7 +63,7 @@ def test_pieces_lie_in_turns_and_nothing_else_is_free(local_target, filesystem):
         freed = each["free_bytes"] - full["free_bytes"]
         assert freed >= sum(sizes[index] for index in order[:deleted])
         assert each["achieved"][0]["deleted_files"] == deleted
-    assert state.diagnose(local_target, {"steps": [mingled(MIB), thinned(2)]}, False)["todo"] == [
+    assert states.diagnose(local_target, {"steps": [mingled(MIB), thinned(2)]}, False)["todo"] == [
         "scrub",
         "interleave",
         "delete_files",

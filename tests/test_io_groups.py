@@ -18,12 +18,12 @@ from local_targets import claimed
 from states import bring
 
 from fsage import workloads
+from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.device import loops
-from fsage.host.states import state
 from fsage.host.system import cgroups, settings
+from fsage.host.targets import Target
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.host.verbs import tune
 from fsage.model import structure
 from fsage.studies.iocontrol.instruments import io_groups
@@ -182,7 +182,7 @@ def killed(target: Target, workload: str) -> None:
 
 def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(target):
     killed(target, "weights")
-    assert state.diagnose(target.spec, request([]), False)["why"] is None
+    assert states.diagnose(target.spec, request([]), False)["why"] is None
     assert queue(target) == "none" and not in_groups(target)
 
     killed(target, "sqlite")
@@ -194,7 +194,7 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     if not cgroups.names():  # nobody else's target needs it
         assert not settings.journal_entries(settings.SHARED_JOURNAL)
     assert not tune.recover(target.spec, {}, False)["changed"]
-    assert state.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
+    assert states.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
 
 
 def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(target):
@@ -215,7 +215,7 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     assert queue(target) == "bfq" and not groups.groups_left_over(target.home) and groups.left_over(target.home)
     groups.put_scheduler(now, "bfq")
     assert len(settings.journal_entries(settings.journal_of(target.home))) == 1, "what was before is noted once"
-    assert state.diagnose(target.spec, request([]), False)["todo"] == []
+    assert states.diagnose(target.spec, request([]), False)["todo"] == []
     assert queue(target) == "none" and not groups.left_over(target.home)
 
 

@@ -19,9 +19,9 @@ from test_plan import plan as plan
 
 from fsage.base import GIB, MIB, Refusal
 from fsage.base.shell import run
-from fsage.host import claiming
+from fsage.host import claiming, states
 from fsage.host.cells import measure
-from fsage.host.states import inspection, state
+from fsage.host.states import inspection
 from fsage.host.targets import budget
 from fsage.host.targets.budget import Pace
 from fsage.host.targets.opening import open_target
@@ -30,10 +30,9 @@ from fsage.model import declaration, limits
 from fsage.model.declaration import complete
 from fsage.model.request import Phase
 from fsage.model.target import Limits
-from fsage.plan import words
-from fsage.plan.plan import Plan, load_plan
+from fsage.plan import Plan, load_plan, words
 from fsage.run import runs
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 
 IOR: Any = {"tools": {"fio": "3.33", "ior": "4.0", "mdtest": None, "mpirun": "4.1"}}
 
@@ -137,7 +136,7 @@ def test_what_cannot_be_kept_to_a_rate_is_refused_before_anything_is_made(guest,
     roots_file.write_text(json.dumps({"operations_s": 1000}))
     request = asked([{"name": "one", "phases": [phase("mpirun", "ior", "-w")]}]) | {"steps": []}
     why = r"cell one: .* ior of phase write cannot be kept to it.*nothing was touched"
-    for verb in (state.scrub, measure.measure):
+    for verb in (states.scrub, measure.measure):
         with pytest.raises(Refusal, match=why):
             verb(guest, request, False)
     assert not list(Path(guest["directory"]).glob("filler*"))
@@ -183,11 +182,11 @@ def test_hours_guard_claims_states_and_cells(directory_target, guest, roots_file
     with pytest.raises(Refusal, match=r"the claim of target .* limits\.hours is .*Nothing was touched"):
         claim.claim({**directory_target, "limits": {"hours": hours(-2, -1)}}, {}, False)
     request = asked([]) | {"reach_s": 2 * 3600.0}
-    state.scrub(guest, request, False)
+    states.scrub(guest, request, False)
     roots_file.write_text(json.dumps({"hours": hours(-1, 1)}))
     with pytest.raises(Refusal, match=r"step populate of state .* takes about 7200 s, and limits\.hours is"):
-        state.begin("populate", guest, request, False)
-    assert state.begin("populate", guest, request | {"reach_s": 60.0}, False)["due"]
+        states.begin("populate", guest, request, False)
+    assert states.begin("populate", guest, request | {"reach_s": 60.0}, False)["due"]
 
 
 def test_the_plan_says_before_what_will_not_fit(plan, roots_file):

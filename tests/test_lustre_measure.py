@@ -11,9 +11,8 @@ import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats, lustre_target, recorded
 
 from fsage.base import Refusal
-from fsage.host import claiming
+from fsage.host import claiming, states
 from fsage.host.cells import measure
-from fsage.host.states import state
 from fsage.host.system import lctl, settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim
@@ -66,10 +65,10 @@ def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
     site.answer(CLEAR)
     site.answer(f"lfs getstripe -y {place}/measured/{FILE}", recorded("lfs_getstripe_y_plain_f1.txt"))
     claim.claim(spec, {}, False)
-    state.scrub(spec, REQUEST, False)
-    begun = state.begin("populate", spec, REQUEST, False)
-    state.work(spec, REQUEST, structure.read(begun["step"]))
-    state.end(spec, REQUEST, structure.read(begun["step"]))
+    states.scrub(spec, REQUEST, False)
+    begun = states.begin("populate", spec, REQUEST, False)
+    states.work(spec, REQUEST, structure.read(begun["step"]))
+    states.end(spec, REQUEST, structure.read(begun["step"]))
     return spec
 
 
@@ -216,17 +215,17 @@ def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
         {"kind": "interleave", "generation": 1, "files": 2, "granularity_bytes": MIB, "method": "together"}
     )
     request = {"state": "1M.clean", "steps": [step], "study": "test"}
-    state.scrub(spec, request, False)
+    states.scrub(spec, request, False)
     with pytest.raises(
         Refusal, match=r"in extents of 1MiB, and tune_prealloc.yml set nothing: run it with tune_prealloc_size=1"
     ):
-        state.begin("interleave", spec, request, False)
+        states.begin("interleave", spec, request, False)
     now = {f"lustre-OST000{number}": {"prealloc_table": "32 64 128"} for number in (0, 1)}
     path = Path(spec["home"]) / "scratch" / "tunables.json"
     path.write_text(json.dumps({"preallocation": {"asked": {"size": "1MiB"}, "now": now}}))
     tables = {"oss1": {"tables": dict.fromkeys(now, "256 512 1024 2048")}}
     monkeypatch.setattr(LustreOsts, "ask_servers", lambda self, **what: tables)
     with pytest.raises(Refusal, match=r"OST0000 has prealloc_table '256 512 1024 2048'; lustre-OST0001 has"):
-        state.begin("interleave", spec, request, False)
+        states.begin("interleave", spec, request, False)
     tables["oss1"]["tables"] = dict.fromkeys(now, "32 64 128")
-    assert state.begin("interleave", spec, request, False)["due"]
+    assert states.begin("interleave", spec, request, False)["due"]

@@ -17,10 +17,9 @@ from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, sess
 from tiers import first_of
 
 from fsage.base import Failure, Refusal
-from fsage.host import claiming, helper
+from fsage.host import claiming, helper, states
 from fsage.host.__main__ import hold
 from fsage.host.remote import probe
-from fsage.host.states import state
 from fsage.host.structure import fillers
 from fsage.host.system import files, lctl, privilege
 from fsage.host.targets import kinds
@@ -193,22 +192,22 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     assert open_target(there).claim == ours
     with pytest.raises(Refusal, match="has not been claimed"):
         open_target({**there, "name": "else"})
-    state.scrub(spec, REQUEST, False)
-    begun = state.begin("populate", spec, REQUEST, False)
+    states.scrub(spec, REQUEST, False)
+    begun = states.begin("populate", spec, REQUEST, False)
     shares = [Shard(index, 2) for index in (0, 1)]
     for where, share in ((spec, shares[0]), (there, shares[1])):
-        assert state.work(where, REQUEST, structure.read(begun["step"]), share)["files"]
+        assert states.work(where, REQUEST, structure.read(begun["step"]), share)["files"]
     with pytest.raises(Refusal, match="may only populate and fragment"):
-        state.scrub(there, REQUEST, False)  # the lease that guards the target is on the other host
-    state.end(spec, REQUEST, structure.read(begun["step"]))
+        states.scrub(there, REQUEST, False)  # the lease that guards the target is on the other host
+    states.end(spec, REQUEST, structure.read(begun["step"]))
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
     assert not claim.claim(spec, {}, False)["claim"]["filesystem_state_known"], "others write beside it"
-    state.scrub(spec, REQUEST, False)
-    begun = state.begin("populate", spec, REQUEST, False)
-    state.work(spec, REQUEST, structure.read(begun["step"]))
-    state.end(spec, REQUEST, structure.read(begun["step"]))
+    states.scrub(spec, REQUEST, False)
+    begun = states.begin("populate", spec, REQUEST, False)
+    states.work(spec, REQUEST, structure.read(begun["step"]))
+    states.end(spec, REQUEST, structure.read(begun["step"]))
     left = list(fillers(Path(spec["directory"])))
     assert len(left) == (4 << 30) // 100 // (4 * MIB)
     site.commands()
@@ -216,9 +215,9 @@ def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: 
     site.answer("ssh*", stderr="No route to host\n", rc=255)
     away = {"hosts": {"servers": [{"name": "oss9", "python": "python3", "local": False}]}}
     with pytest.raises(Refusal, match="host oss9 does not answer: No route to host; nothing was touched"):
-        state.scrub(spec, {**anew, **away}, False)
+        states.scrub(spec, {**anew, **away}, False)
     assert [entry.path for entry in fillers(Path(spec["directory"]))] == [entry.path for entry in left]
-    assert state.scrub(spec, anew, False)["changed"]
+    assert states.scrub(spec, anew, False)["changed"]
     assert not list(fillers(Path(spec["directory"])))
     commands = site.commands("lfs")
     assert f"lfs setstripe -c 1 -S 1M -i -1 {spec['directory']}/filler" in commands
@@ -235,19 +234,19 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
         text = recorded("lfs_getstripe_plain_dir_d.txt").replace("offset: -1", "offset: 0")
         site.answer(f"lfs getstripe -y -d {spec['directory']}/{tree}", text.splitlines()[0])
     claim.claim(spec, {}, False)
-    state.scrub(spec, REQUEST, False)
-    begun = state.begin("populate", spec, REQUEST, False)
-    state.work(spec, REQUEST, structure.read(begun["step"]))
+    states.scrub(spec, REQUEST, False)
+    begun = states.begin("populate", spec, REQUEST, False)
+    states.work(spec, REQUEST, structure.read(begun["step"]))
     with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, requested was 0"):
-        state.end(spec, REQUEST, structure.read(begun["step"]))
-    assert state.diagnose(spec, REQUEST, False)["todo"] == ["scrub", "populate"]
+        states.end(spec, REQUEST, structure.read(begun["step"]))
+    assert states.diagnose(spec, REQUEST, False)["todo"] == ["scrub", "populate"]
 
 
 def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> None:
     spec, _ = whole, claim.claim(whole, {}, False)
     site.answer(f"lfs df {spec['directory']}", session("enospc_one_ost.txt")["lfs df /mnt/lustre"][0]["stdout"])
     with pytest.raises(Failure, match=r"lustre-OST0000 holds 369 MiB after all .* held 1 MiB when it was claimed"):
-        state.scrub(spec, REQUEST, False)
+        states.scrub(spec, REQUEST, False)
 
 
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:

@@ -18,14 +18,14 @@ from local_targets import claimed
 from measuring import STEPS, asked, cell, holder, observed
 
 from fsage.base import Failure, Refusal
+from fsage.host import states
 from fsage.host.cells import measure, phases
-from fsage.host.states import state
 from fsage.host.system import caches
 from fsage.host.system import commands as of_commands
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
 from fsage.layouts import fiemap
-from fsage.records.record import make_record
+from fsage.records import make_record
 from fsage.workloads import Unsupported, device_range, metadata
 
 MIB = 1 << 20
@@ -35,10 +35,10 @@ MIB = 1 << 20
 def spec(local_target: dict) -> dict:
     claimed(local_target)
     request = asked([])
-    state.scrub(local_target, request, False)
-    state.begin("populate", local_target, request, False)
-    state.work(local_target, request, STEPS[0])
-    state.end(local_target, request, STEPS[0])
+    states.scrub(local_target, request, False)
+    states.begin("populate", local_target, request, False)
+    states.work(local_target, request, STEPS[0])
+    states.end(local_target, request, STEPS[0])
     return local_target
 
 
@@ -126,7 +126,7 @@ def test_a_directory_in_which_its_owner_may_not_write_costs_no_cell(directory_ta
     """Before the session, and during one by a cell's own command."""
     measured_files = claimed(directory_target).mounts[0] / "measured"
     nothing = asked([]) | {"steps": []}
-    state.scrub(directory_target, nothing, False)
+    states.scrub(directory_target, nothing, False)
     measured_files.chmod(0o500)
     words = ["sh", "-c", f"echo x >{measured_files}/file && chmod 500 {measured_files}"]
     each = {"kind": "planned", "order": 1, "attempt": 1, "params": {}, "phases": [{"name": "w", "argv": words}]}

@@ -11,7 +11,7 @@ from studies import blocks
 
 from fsage import recipes
 from fsage.base import Refusal
-from fsage.host.stores.filesystems import named, with_options
+from fsage.host.filesystems import named, with_options
 from fsage.host.targets.opening import open_target
 from fsage.studies.mkfs.model import Mkfs
 

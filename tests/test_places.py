@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 from local_targets import Spec, claimed
 
 from fsage.base import Failure, Refusal
+from fsage.host import states
 from fsage.host.__main__ import VERBS
 from fsage.host.cells import observed
-from fsage.host.states import inspection, state
+from fsage.host.states import inspection
 from fsage.host.structure.files import make_room
 from fsage.host.system import files, mounting, places
 from fsage.host.system.library import BOOT, packed, sent
@@ -36,7 +37,7 @@ from fsage.model import plugins
 from fsage.model.declaration import complete
 from fsage.model.request import Request
 from fsage.plan.target import load_target
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 
 root = pytest.mark.root
 NOBODY = 65534
@@ -161,7 +162,7 @@ def test_what_a_target_keeps_is_for_its_owner_alone(directory_target):
     try:
         claim.create(directory_target, {}, False)
         claim.claim(directory_target, {}, False)
-        state.scrub(directory_target, EMPTY, False)
+        states.scrub(directory_target, EMPTY, False)
         observed.bundle(directory_target, {}, False)
     finally:
         os.umask(old)
@@ -233,7 +234,7 @@ def test_a_link_in_a_directory_target_is_not_followed(directory_target, place, p
         link.symlink_to(precious)
     before = everything(precious)
     with pytest.raises(Refusal, match="is a symbolic link, where fsage makes a directory; nothing below it was"):
-        state.scrub(directory_target, EMPTY, False)
+        states.scrub(directory_target, EMPTY, False)
     with pytest.raises(Refusal, match="is a symbolic link"):
         directories.clear(place, keep_mark=False)
     with pytest.raises(Refusal, match="is a symbolic link"):
@@ -305,7 +306,7 @@ PLANTED = {
 def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(directory_target, place, plant):
     """Of a claim, which is only read, a second name is no harm."""
     home = Path(directory_target["home"]) / directory_target["name"]
-    state.diagnose(directory_target, {}, False)  # all locks are there
+    states.diagnose(directory_target, {}, False)  # all locks are there
     for name in ("open.lock", "lease.lock", "lock", "claim.json"):
         if name == "claim.json" and "ln other" in plant:
             continue
@@ -314,7 +315,7 @@ def test_what_is_planted_where_a_lock_or_a_claim_is_kept_is_refused_at_once(dire
         subprocess.run(["sh", "-ec", plant.replace("lock", name)], cwd=home, check=True)
         before = everything(home)
         with pytest.raises(Refusal, match=f"{path} {re.escape(PLANTED[plant])}.*nothing was touched"):
-            state.diagnose(directory_target, {}, False)
+            states.diagnose(directory_target, {}, False)
         assert everything(home) == before
         (home / "aside").rename(path)
         (home / "other").unlink(missing_ok=True)
@@ -325,7 +326,7 @@ def test_who_holds_a_lock_is_named(directory_target, place, monkeypatch):
     home = Path(directory_target["home"]) / directory_target["name"]
     program = "import fcntl, sys, time; lock = open(sys.argv[1]); fcntl.flock(lock, fcntl.LOCK_EX); "
     program += "print('held', flush=True); time.sleep(60)"
-    state.diagnose(directory_target, {}, False)  # all are there
+    states.diagnose(directory_target, {}, False)  # all are there
     monkeypatch.setattr(files, "PATIENCE_S", 0.2)
     monkeypatch.setattr(lease, "PATIENCE_S", 0.2)
     for name in ("open.lock", "lease.lock", "lock"):
@@ -334,10 +335,10 @@ def test_who_holds_a_lock_is_named(directory_target, place, monkeypatch):
             assert holder.stdout and holder.stdout.readline() == b"held\n"
             named = rf"process {holder.pid} \(`{argv[0]} -c import fcntl.*\.\.\.`, since 20\d\d-.*Z\)"
             with pytest.raises(Refusal, match=rf"{named}.*nothing was touched") as why:
-                state.diagnose(directory_target, {}, False)
+                states.diagnose(directory_target, {}, False)
             assert str(home / name) in str(why.value)
             holder.kill()
-    state.diagnose(directory_target, {}, False)
+    states.diagnose(directory_target, {}, False)
 
 
 # --- declared paths --------------------------------------------------------------------------------------------------
@@ -417,7 +418,7 @@ def test_a_loop_targets_claim_is_believed_on_its_own_host_only(spec, directory_t
         code, answer = agent(verb, spec, *elsewhere)
         assert code == 1 and f"was written on {os.uname().nodename}" in answer["msg"], (verb, answer)
     assert {path: path.read_text() for path in before} == before
-    assert state.diagnose(spec, {}, False)["msg"]
+    assert states.diagnose(spec, {}, False)["msg"]
     code, answer = agent("diagnose", directory_target, *elsewhere)
     assert code == 0, answer
 

@@ -17,19 +17,18 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import dataset
+from fsage import dataset, records
 from fsage.model.device import DISTURBED
-from fsage.plan import results, words
+from fsage.plan import Plan, load_plan, results, words
 from fsage.plan.estimates import STATE_S
-from fsage.plan.plan import Plan, load_plan
 from fsage.plan.pool import Pool
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_target
-from fsage.records import record, store
+from fsage.records import store
 from fsage.run import adaptive, job, progress, request, runs
+from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.files import read_yaml
-from fsage.study.study import StudyError
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = "30.00@8M"
@@ -284,10 +283,10 @@ def test_a_request_to_an_unclaimed_target_is_refused(plan):
 
 def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
     first, second = plan.cells[STATE]
-    record.unpack(bundle(plan, observation(plan, STATE, 0)), plan.results.root, "here")
+    records.unpack(bundle(plan, observation(plan, STATE, 0)), plan.results.root, "here")
     assert store.write_manifest(plan, STATE, {}) == [second] == again(plan).to_measure(STATE)
     assert not plan.manifest(STATE).exists() and again(plan).missing[STATE] == (second,)
-    record.unpack(bundle(plan, observation(plan, STATE, 1)), plan.results.root, "here")
+    records.unpack(bundle(plan, observation(plan, STATE, 1)), plan.results.root, "here")
     assert again(plan).todo[STATE] == () and STATE not in again(plan).missing
     assert [(job.name, job.cells) for job in runs.planned_jobs(again(plan), 1, False)][-1] == ("list_tiny", 0)
     assert store.write_manifest(again(plan), STATE, {}) == [] and STATE not in again(plan).todo
@@ -426,8 +425,8 @@ def test_what_is_left_is_right_within_a_factor_of_two(slower, populating, fragme
 def write_record(plan: Plan, state: str, cell: str, began_s: float, ended_s: float) -> None:
     """What the pace is read from, of a record."""
     began, ended = (datetime.fromtimestamp(1e9 + at, UTC).isoformat() for at in (began_s, ended_s))
-    record = {"state": state, "cell": cell, "run": "r1", "began": began, "ended": ended}
-    results.write(plan.results.record(state, cell), {**record, "seconds": {"total": ended_s - began_s}})
+    made = {"state": state, "cell": cell, "run": "r1", "began": began, "ended": ended}
+    results.write(plan.results.record(state, cell), {**made, "seconds": {"total": ended_s - began_s}})
 
 
 def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(plan, tmp_path, monkeypatch):
@@ -441,7 +440,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
             attempt = plan.results.attempts(state, cell.name) + 1
             number = plan.cells[state].index(cell)
             taken = observation(plan, state, number, attempt=attempt, status="done", conditions=conditions)
-            record.keep(taken, plan.results.root, plan.target.name)
+            records.keep(taken, plan.results.root, plan.target.name)
         return None, []
 
     def judged(seen):
@@ -449,7 +448,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
         return {"status": "valid", "metrics": metrics, "phases": [], "warnings": [], "model_seconds": 1.0}
 
     monkeypatch.setattr(job, "visit_cells", visit_cells)
-    monkeypatch.setattr(record, "make_judgement", judged)
+    monkeypatch.setattr(records, "make_judgement", judged)
     job.measure(plan, STATE, tmp_path)
     once = results.read(record_of(plan, first))
     assert (once["attempt"], once["disturbed"], once["warnings"]) == (2, 1, [])

@@ -37,14 +37,14 @@ from fsage.host.targets.opening import open_target
 from fsage.layouts import extents, saved
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.studies.replica import age, inputs
 from fsage.studies.replica.free import Windows
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
 from fsage.studies.replica.report import share_of_draws
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 root = pytest.mark.root
 SIZE = 1024 * MIB

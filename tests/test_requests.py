@@ -10,8 +10,7 @@ from tiers import first_of
 
 from fsage import recipes
 from fsage.model import structure
-from fsage.plan import results, words
-from fsage.plan.plan import Plan, load_plan
+from fsage.plan import Plan, load_plan, results, words
 from fsage.run import request
 from fsage.study.cells import level_text
 from fsage.study.comparisons import Axes

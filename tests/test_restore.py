@@ -21,9 +21,10 @@ from tiers import first_of
 
 from fsage.base import Failure
 from fsage.base.shell import run
+from fsage.host import filesystems
 from fsage.host.cells import measure
+from fsage.host.device import copies
 from fsage.host.states import inspection
-from fsage.host.stores import copies, filesystems
 from fsage.host.system import mounting
 from fsage.host.targets.opening import open_target
 from fsage.layouts import machine

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from fsage.base import Failure
 from fsage.base.shell import run
+from fsage.host import filesystems
 from fsage.host.device import models
-from fsage.host.stores import filesystems
 from fsage.host.system import mounting
 from fsage.model.declaration import device_model
 from fsage.studies.slowdisk.host import seek
@@ -145,7 +145,7 @@ def served(backing: Path, point: Path) -> Iterator[Path]:
 CONTAINER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from fsage.host.stores import filesystems
+from fsage.host import filesystems
 from fsage.host.system import namespace
 place = Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)

@@ -14,7 +14,7 @@ from lustre_site import Site, lustre_target
 from measuring import holder
 
 from fsage.base import Failure, Refusal
-from fsage.host.instruments.instrument import Visit
+from fsage.host.instruments import Visit
 from fsage.host.remote.remote_hosts import Hosts, Lost
 from fsage.host.system import settings
 from fsage.host.targets import lease

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fsage.plan import settings
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 
 STUDIES = ("quickstart", "series1", "striping")
 

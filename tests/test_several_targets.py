@@ -13,7 +13,7 @@ from sent import CLAIM
 from fsage.plan import results
 from fsage.plan.pool import MOST_TARGETS, Pool, common_states, load_pools, names_of
 from fsage.run import resources, runs
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 
 STUDY: dict[str, Any] = {
     "name": "tiny",

@@ -19,15 +19,14 @@ from measuring import asked, cell, observed
 from records import contents, make_records
 
 from fsage.base import typed
-from fsage.host import claiming
+from fsage.host import claiming, states
 from fsage.host.cells import measure
-from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.layouts import machine
 from fsage.model import signs
 from fsage.model.caches import KEPT
 from fsage.model.declaration import complete
-from fsage.records.record import absent_of, make_record
+from fsage.records import absent_of, make_record
 from fsage.studies.lustre.host import connections
 from fsage.studies.neighbours.instruments import signs as looks
 from fsage.studies.paf.model import Populate
@@ -65,10 +64,10 @@ def test_an_error_of_the_device_below_is_told_of_a_cell_whose_command_hid_it(on_
     spec = on_a_full_disk
     target = claimed(spec)
     request = asked([]) | {"steps": STEPS}
-    state.scrub(spec, request, False)
-    state.begin("populate", spec, request, False)
-    state.work(spec, request, STEPS[0])
-    state.end(spec, request, STEPS[0])
+    states.scrub(spec, request, False)
+    states.begin("populate", spec, request, False)
+    states.work(spec, request, STEPS[0])
+    states.end(spec, request, STEPS[0])
     of_cell = cell(spec, "hidden")
     hidden, eater = target.mounts[0] / "measured/hidden", tmp_path / "outer/eater"
     fault = f"dd if=/dev/zero of={eater} bs=1M; dd if=/dev/zero of={hidden} bs=1M count=32 oflag=direct; rm {eater}"
@@ -229,7 +228,7 @@ def test_a_disk_that_is_frozen_amid_a_phase_is_on_record(local_target: dict, mon
     monkeypatch.setattr(claiming, "BACKING_MIB", 64)
     spec = {**local_target, "device_model": {"kind": "seek", "seek_s": 0.004}}
     target = claimed(spec)
-    state.scrub(spec, asked([]) | {"steps": []}, False)
+    states.scrub(spec, asked([]) | {"steps": []}, False)
     server = seek.server_of(target.claim["stores"][0]["image"])
     assert server
     fio = ["fio", "--name=read", "--rw=randread", "--bs=4k", "--size=16m", "--direct=1", "--time_based", "--runtime=12"]

@@ -16,16 +16,15 @@ from measuring import asked
 from test_site import host, lustre
 from tiers import first_of
 
+from fsage.host import states
 from fsage.host.cells import measure
-from fsage.host.states import state
 from fsage.host.verbs import claim
 from fsage.model import declaration, limits
 from fsage.model.declaration import complete
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.plan.results import Results
 from fsage.plan.target import Target
-from fsage.site import actions, page
-from fsage.site.inspect import Site
+from fsage.site import Site, actions, page
 from fsage.studies.lustre.host import clients
 from fsage.study.files import load_study
 from fsage.workloads import sequential
@@ -105,7 +104,7 @@ def test_what_a_run_does_is_on_the_page(
         claim.create(spec, {}, False)
         claimed = claim.claim(spec, {}, False)["claim"]
         wish = asked([]) | {"steps": []}
-        state.scrub(spec, wish, False)
+        states.scrub(spec, wish, False)
         phases = sequential.commands(sequential.Params.model_validate(params), claimed)
         cell = {"kind": "planned", "order": 1, "attempt": 1, "params": params, "phases": phases}
         measured = measure.measure(spec, {**wish, "cells": [{**cell, "name": name} for name in ("a", "b")]}, False)

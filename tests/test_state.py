@@ -12,13 +12,12 @@ from local_targets import claimed
 from states import bring, fragment, populate
 
 from fsage.base import Failure, Refusal
-from fsage.host.states import state
+from fsage.host import states
 from fsage.host.states.inspection import digest, remove_measured
 from fsage.host.structure import files, fillers, verify
 from fsage.host.system import mounting
-from fsage.host.targets import claims
+from fsage.host.targets import Target, claims
 from fsage.host.targets.opening import open_target
-from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.structure import path_of
 
@@ -102,12 +101,12 @@ def test_several_generations_and_sizes(spec):
 def test_files_that_do_not_fit_end_the_step_at_one_that_is_named(spec):
     step = populate(90)
     request = {"state": "wanted", "steps": [step], "reuse": "nested", "study": "test"}
-    state.scrub(spec, request, False)
-    state.begin("populate", spec, request, False)
+    states.scrub(spec, request, False)
+    states.begin("populate", spec, request, False)
     target = open_target(spec)
     files.fallocate(target.mounts[0] / "somebody_elses", target.capacity_bytes // 2)
     with pytest.raises(Failure, match=r"populating stopped at file \d+ of \d+ \(.*: No space left.*were 90% of"):
-        state.work(spec, request, step)
+        states.work(spec, request, step)
 
 
 def test_an_altered_target_is_not_believed(spec):
@@ -117,11 +116,11 @@ def test_an_altered_target_is_not_believed(spec):
     some = list(fillers(mount))[2].path
     before = os.stat(some)
     os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    assert "was changed since epoch" in state.diagnose(spec, request, False)["why"]
+    assert "was changed since epoch" in states.diagnose(spec, request, False)["why"]
     os.utime(some, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert state.diagnose(spec, request, False)["todo"] == []
+    assert states.diagnose(spec, request, False)["todo"] == []
     (mount / "stray").write_bytes(b"x" * 8192)
-    assert "bytes free" in state.diagnose(spec, request, False)["why"]
+    assert "bytes free" in states.diagnose(spec, request, False)["why"]
 
 
 def test_files_that_moved_show_in_the_digest(spec):
@@ -145,14 +144,14 @@ def test_a_torn_token_counts_as_none(spec):
     path.write_bytes(whole[:40] + b"X" + whole[41:])
     assert claims.read_token(mount) is None
     with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
-        state.begin("populate", spec, {"steps": [populate(30), F10], "state": "wanted"}, False)
+        states.begin("populate", spec, {"steps": [populate(30), F10], "state": "wanted"}, False)
 
 
 def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
     bring(spec, P70, F30)
     with pytest.raises(Refusal, match="only an empty target leads to state"):
-        state.begin("fragment", spec, {"steps": [P70, F10], "state": "70.10"}, False)
-    assert state.diagnose(spec, {"steps": [P70, F30]}, False)["todo"] == []
+        states.begin("fragment", spec, {"steps": [P70, F10], "state": "70.10"}, False)
+    assert states.diagnose(spec, {"steps": [P70, F30]}, False)["todo"] == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ def test_a_step_from_a_state_that_cannot_lead_there_is_refused(spec):
     ],
 )
 def test_what_is_left_to_do(done, steps, rest):
-    assert state.rest_of(done, steps) == rest
+    assert states.rest_of(done, steps) == rest
 
 
 @pytest.mark.parametrize("kind", ["populate", "fragment"])
@@ -182,9 +181,9 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
     if kind == "fragment":
         bring(spec, steps[0])
     else:
-        state.scrub(spec, request, False)
+        states.scrub(spec, request, False)
     mount = open_target(spec).mounts[0]
-    begun = state.begin(kind, spec, request, False)
+    begun = states.begin(kind, spec, request, False)
     touched = []
 
     def third_is_late(mounts: list[Path], generation: int, index: int) -> Path:
@@ -195,7 +194,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
 
     monkeypatch.setattr("fsage.studies.paf.host.path_of", third_is_late)
     with pytest.raises(Failure, match=f"{kind} stopped: another run took target .* while it was at work"):
-        state.work(spec, request, structure.read(begun["step"]))
+        states.work(spec, request, structure.read(begun["step"]))
     assert len(touched) == 3
 
 

@@ -10,7 +10,8 @@ from local_targets import Spec, claimed
 from states import MIB, bring, fragment, populate
 
 from fsage.base import Refusal
-from fsage.host.states import inspection, state
+from fsage.host import states
+from fsage.host.states import inspection
 from fsage.host.states.inspection import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets import claims
@@ -50,24 +51,24 @@ def now(spec: Spec) -> Token:
 def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(directory_target):
     mount = claimed(directory_target).mounts[0]
     before = claims.read_token(mount)
-    would = state.scrub(directory_target, asked(SMALL, reuse="fresh"), True)
+    would = states.scrub(directory_target, asked(SMALL, reuse="fresh"), True)
     assert would["changed"] and would["msg"].startswith("would empty target")
     assert claims.read_token(mount) == before
-    state.empty(open_target(directory_target), "for this test")
+    states.empty(open_target(directory_target), "for this test")
     emptied = now(directory_target)
     assert (emptied.state, emptied.done, emptied.files, emptied.bytes) == ("empty", (), 0, 0)
     assert emptied.emptied_because == "for this test" and emptied.status == READY
     bring(directory_target, SMALL)
     made = now(directory_target)
     assert made.instance == emptied.instance and made.epoch == emptied.epoch + 2 > 2
-    state.empty(open_target(directory_target), "again")
+    states.empty(open_target(directory_target), "again")
     assert now(directory_target).epoch > made.epoch and now(directory_target).instance != made.instance
 
 
 def test_what_is_there_is_not_emptied(ready):
     before = now(ready)
     for request in (asked(SMALL), asked(SMALL, reuse="fresh"), TODO):
-        answer = state.scrub(ready, request, False)
+        answer = states.scrub(ready, request, False)
         assert (answer["changed"], answer["msg"]) == (
             False,
             f"target {ready['name']} is at 'wanted'; {len(request['steps']) - 1} steps to do",
@@ -78,60 +79,60 @@ def test_what_is_there_is_not_emptied(ready):
 @pytest.mark.parametrize("request_", [asked(SMALL, HOLED, reuse="fresh"), asked(HOLED)], ids=["fresh", "elsewhere"])
 def test_what_cannot_be_reached_is_emptied_and_the_reason_is_kept(ready, request_):
     before = now(ready)
-    assert state.scrub(ready, request_, True)["changed"] and now(ready) == before, "only asked"
-    answer = state.scrub(ready, request_, False)
+    assert states.scrub(ready, request_, True)["changed"] and now(ready) == before, "only asked"
+    answer = states.scrub(ready, request_, False)
     assert answer["changed"] and answer["why"] == "'wanted' cannot be reached from 'wanted'"
     assert now(ready).emptied_because == answer["why"] and now(ready).files == 0
 
 
 def test_a_step_is_begun_once_and_only_when_it_is_next(ready):
     before = now(ready)
-    assert state.begin("populate", ready, asked(SMALL), False)["due"] is False
-    assert state.begin("populate", ready, TODO, False)["due"] is False, "a fragment comes next"
-    assert state.begin("fragment", ready, TODO, True)["due"] is True
+    assert states.begin("populate", ready, asked(SMALL), False)["due"] is False
+    assert states.begin("populate", ready, TODO, False)["due"] is False, "a fragment comes next"
+    assert states.begin("fragment", ready, TODO, True)["due"] is True
     assert now(ready) == before, "only asked"
-    begun = state.begin(None, ready, TODO, False)
+    begun = states.begin(None, ready, TODO, False)
     assert (begun["due"], structure.read(begun["step"])) == (True, HOLED)
     assert (now(ready).status, now(ready).step, now(ready).clients) == (BUILDING, HOLED, 1)
     with pytest.raises(Refusal, match=r"was interrupted at epoch \d+; run scrub.yml"):
-        state.begin("fragment", ready, TODO, False)
+        states.begin("fragment", ready, TODO, False)
 
 
 def test_a_step_from_a_state_that_was_changed_is_refused(ready):
     Path(next(fillers(open_target(ready).mounts[0])).path).unlink()
     with pytest.raises(Refusal, match=r"cannot fragment target .*: the target was changed since epoch \d+: 9 files"):
-        state.begin("fragment", ready, TODO, False)
-    assert state.diagnose(ready, TODO, False)["todo"] == ["scrub", "populate", "fragment"]
+        states.begin("fragment", ready, TODO, False)
+    assert states.diagnose(ready, TODO, False)["todo"] == ["scrub", "populate", "fragment"]
 
 
 def test_a_shard_without_files_changed_nothing(ready):
-    state.begin("fragment", ready, TODO, False)
-    answers = [state.work(ready, TODO, HOLED, Shard(index, 40)) for index in range(40)]
+    states.begin("fragment", ready, TODO, False)
+    answers = [states.work(ready, TODO, HOLED, Shard(index, 40)) for index in range(40)]
     deleted = sum(answer["files"] for answer in answers)
     assert 0 < deleted < FILES and all(answer["changed"] is (answer["files"] > 0) for answer in answers)
-    ended = state.end(ready, TODO, HOLED)
+    ended = states.end(ready, TODO, HOLED)
     assert ended["token"]["files"] == FILES - deleted and ended["token"]["state"] == "wanted"
 
 
 def test_work_that_was_not_announced_is_refused(ready):
     before = now(ready)
     with pytest.raises(Refusal, match=r"does not expect this fragment step; run fragment\.yml again"):
-        state.work(ready, TODO, HOLED)
+        states.work(ready, TODO, HOLED)
     with pytest.raises(Refusal, match="does not expect the end of this fragment step"):
-        state.end(ready, TODO, HOLED)
+        states.end(ready, TODO, HOLED)
     assert now(ready) == before
-    state.begin("fragment", ready, TODO, False)
+    states.begin("fragment", ready, TODO, False)
     with pytest.raises(Refusal, match="does not expect this fragment step"):
-        state.work(ready, TODO, fragment(51))
+        states.work(ready, TODO, fragment(51))
 
 
 def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready):
-    state.empty(open_target(ready), "again")
-    state.begin("populate", ready, TODO, False)
-    state.work(ready, TODO, SMALL)
-    assert state.end(ready, TODO, SMALL)["token"]["state"] == "on the way to wanted"
+    states.empty(open_target(ready), "again")
+    states.begin("populate", ready, TODO, False)
+    states.work(ready, TODO, SMALL)
+    assert states.end(ready, TODO, SMALL)["token"]["state"] == "on the way to wanted"
     with pytest.raises(Refusal, match="is not in state 'wanted': on the way to wanted"):
-        state.evidence(ready, TODO, False)
+        states.evidence(ready, TODO, False)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +142,13 @@ def test_a_state_on_the_way_is_called_so_and_its_evidence_is_refused(ready):
 )
 def test_what_several_clients_had_begun_goes_on_and_else_it_is_begun_again(ready, clients, request_):
     begun = claims.token_changed(open_target(ready).mounts[0], now(ready), status=BUILDING, step=HOLED, clients=clients)
-    answer = state.scrub(ready, request_, False)
+    answer = states.scrub(ready, request_, False)
     if clients == 1 or request_ is not TODO:
         assert answer["changed"] and answer["why"] == f"building its state was interrupted at epoch {begun.epoch}"
         return
     assert (answer["changed"], answer["msg"]) == (False, f"target {ready['name']}: fragment resumes")
-    assert state.begin("populate", ready, TODO, True)["due"] is False
-    assert state.begin("fragment", ready, TODO, True)["step"] == HOLED.to_json()
+    assert states.begin("populate", ready, TODO, True)["due"] is False
+    assert states.begin("fragment", ready, TODO, True)["step"] == HOLED.to_json()
     assert now(ready) == begun
 
 
@@ -155,7 +156,7 @@ def test_a_token_of_another_claim_is_not_believed(ready):
     mount = open_target(ready).mounts[0]
     claims.token_changed(mount, now(ready), claim="another")
     assert inspection.inspect(open_target(ready)) == (None, "the token belongs to another claim (another)")
-    assert state.diagnose(ready, asked(SMALL), False)["todo"] == ["scrub", "populate"]
+    assert states.diagnose(ready, asked(SMALL), False)["todo"] == ["scrub", "populate"]
 
 
 def test_what_a_killed_cell_left_is_removed_and_the_state_is_ready_again(ready):

@@ -18,11 +18,9 @@ from measuring import STEPS, asked, observed
 from test_hosts_together import fios
 
 from fsage.base import MIB, Failure, Refusal, typed
-from fsage.host import claiming
+from fsage.host import claiming, instruments, states
 from fsage.host.cells import measure
-from fsage.host.instruments import instrument
-from fsage.host.instruments.instrument import Instruments, Stopped, Visit
-from fsage.host.states import state
+from fsage.host.instruments import Instruments, Stopped, Visit
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import declaration, limits
@@ -53,7 +51,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: d
     claim.create(spec, {"hosts": hosts}, False)
     claim.claim({**spec, "stop_if": None}, {"hosts": hosts}, False)
     request = asked([]) | {"steps": [], "hosts": hosts}
-    state.scrub(spec, request, False)
+    states.scrub(spec, request, False)
     fio = ["fio", "--name=load", "--rw=randread", "--bs=4k", "--size=64m", "--direct=1", "--ioengine=libaio"]
     load = [*fio, "--iodepth=32", "--time_based", f"--runtime={LOAD_S}", f"--directory={guest['directory']}/measured"]
     job = "\n".join([*(word.removeprefix("--") for word in load[2:]), ""])
@@ -136,7 +134,7 @@ def guest(directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(neighbours, "Looks", Looks)
     monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
     monkeypatch.setattr(neighbours, "EVERY_S", 0.05)
-    monkeypatch.setattr(instrument, "CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr(instruments, "CHECK_EVERY_S", 0.0)
     monkeypatch.setattr(Looks, "beside", [])
     monkeypatch.setattr(Looks, "alone", [])
     claimed(directory_target)
@@ -145,10 +143,10 @@ def guest(directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> 
 
 def built(spec: dict[str, Any], request: dict[str, Any]) -> None:
     """Have its state."""
-    state.scrub(spec, request, False)
-    if state.begin("populate", spec, request, False)["due"]:
-        state.work(spec, request, STEPS[0])
-        state.end(spec, request, STEPS[0])
+    states.scrub(spec, request, False)
+    if states.begin("populate", spec, request, False)["due"]:
+        states.work(spec, request, STEPS[0])
+        states.end(spec, request, STEPS[0])
 
 
 def cells(*names: str, argv: tuple[str, ...] = ("sleep", "0.05")) -> list[dict[str, Any]]:
@@ -180,11 +178,11 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     claimed(directory_target)
     request = asked(cells("one"))
     with pytest.raises(Failure, match=r"emptying did not begin: stop_if: .* the same command resumes"):
-        state.scrub(spec, request, False)
-    state.scrub(directory_target, request, False)
-    state.begin("populate", spec, request, False)
+        states.scrub(spec, request, False)
+    states.scrub(directory_target, request, False)
+    states.begin("populate", spec, request, False)
     with pytest.raises(Failure, match=r"populate .* did not begin: stop_if: .*resumes"):
-        state.work(spec, request, STEPS[0])
+        states.work(spec, request, STEPS[0])
     built(directory_target, request)
     answer = measure.measure({**spec, "stop_if": {**never, "then": "wait", "wait_minutes": 0.001}}, request, False)
     assert answer["measured"] == 0 and answer["undone"].endswith("the same command resumes")
@@ -194,7 +192,7 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
 def test_a_calibration_that_always_makes_others_suffer_ends_with_that_reason(guest: dict[str, Any]) -> None:
     """They no longer suffer when it has ended: so it would begin anew for ever."""
 
-    class Suffer(instrument.Instrument):
+    class Suffer(instruments.Instrument):
         def check(self) -> None:
             raise Stopped("stop_if: others suffer")
 
@@ -237,13 +235,13 @@ def test_looks_go_on_over_cells_and_what_is_usual_stays(guest: dict[str, Any]) -
 def test_a_fill_waits_and_that_is_on_record(guest: dict[str, Any]) -> None:
     spec = {**guest, "stop_if": {**guest["stop_if"], "then": "wait"}}
     request = asked(cells("one", "two")) | of("first")
-    state.scrub(spec, request, False)
-    state.begin("populate", spec, request, False)
+    states.scrub(spec, request, False)
+    states.begin("populate", spec, request, False)
     Looks.beside[:] = [BAD] * 3
     Looks.alone[:] = [CALM, BAD, BAD]
-    state.work(spec, request, replace(STEPS[0]))
+    states.work(spec, request, replace(STEPS[0]))
     assert doing(spec) == "populate generation 1 to 30%"
-    state.end(spec, request, STEPS[0])
+    states.end(spec, request, STEPS[0])
     measure.measure(spec, request, False)
     (wait,) = observed(spec, "one")[0]["probe"]["waits"]
     assert wait["during"] == "populate generation 1 to 30%" and "took 11, 11, 11 ms" in wait["why"]
@@ -252,8 +250,8 @@ def test_a_fill_waits_and_that_is_on_record(guest: dict[str, Any]) -> None:
 
 def test_a_fill_that_is_stopped_is_resumed(guest: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     request = asked(cells("one")) | of("first")
-    state.scrub(guest, request, False)
-    state.begin("populate", guest, request, False)
+    states.scrub(guest, request, False)
+    states.begin("populate", guest, request, False)
 
     def filled() -> list[Path]:
         return sorted(Path(guest["directory"]).glob("filler/*/*"))
@@ -263,7 +261,7 @@ def test_a_fill_that_is_stopped_is_resumed(guest: dict[str, Any], monkeypatch: p
 
     monkeypatch.setattr(Looks, "seen", seen)
     with pytest.raises(Failure, match=r"populate .* was stopped: stop_if: .*; the same command resumes"):
-        state.work(guest, request, STEPS[0])
+        states.work(guest, request, STEPS[0])
     made = filled()
     assert 7 < len(made) < 30
     kept = {path: path.stat().st_ino for path in made[:7]}
@@ -284,7 +282,7 @@ def test_what_is_under_way_when_the_hours_end_is_ended(guest: dict[str, Any], mo
     assert "limits.hours is 22:00-06:00, and these hours have ended; the same command" in answer["undone"]
     assert not list(Path(spec["directory"], "measured").iterdir())
     with pytest.raises(Failure, match=r"emptying did not begin: limits\.hours is"):
-        state.scrub(spec, asked([]) | {"steps": [], "state": "empty"}, False)
+        states.scrub(spec, asked([]) | {"steps": [], "state": "empty"}, False)
 
 
 def test_all_clients_of_a_step_stop_where_one_is_told_by_servers(

@@ -23,9 +23,9 @@ from fsage import cli, dataset, recipes
 from fsage.base.message import Unacceptable, lines, printable
 from fsage.host.system import mounting
 from fsage.model import structure
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 from fsage.study.files import load_study
-from fsage.text.shown import Terminal
+from fsage.text import Terminal
 
 ROOT = CONFIG.parent
 DATA = ROOT / "tests" / "data" / "evidence"

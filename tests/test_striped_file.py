@@ -14,8 +14,8 @@ from fsage import recipes, workloads
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
 from fsage.studies.striping import model as striping
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 STRIPED = workloads.load("striped_file")
 CONFIG = Path(__file__).parents[1] / "config"

@@ -21,8 +21,7 @@ from states import bring
 from fsage import workloads
 from fsage.base import Failure
 from fsage.host.cells import measure
-from fsage.host.instruments import eviction
-from fsage.host.instruments.instrument import Visit
+from fsage.host.instruments import Visit, eviction
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.system import caches
 from fsage.host.targets.opening import open_target

@@ -7,8 +7,8 @@ from studies import CONFIG, blocks, generations
 
 from fsage import workloads
 from fsage.model import structure
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 TOP = (
     "name, title, question, target, targets, states, mkfs, cells, additional_cells, sentinels, reference_reads, "

@@ -17,8 +17,8 @@ from fsage import dataset, report
 from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
 from fsage.report.targets import compared, effects, interaction_p, pooled
+from fsage.study import Study
 from fsage.study.files import load_study
-from fsage.study.study import Study
 
 FACTORS = {"ssu1": 1.0, "ssu2": 0.9, "ssu3": 1.1}
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,8 +17,8 @@ from fsage.host.device import loops
 from fsage.host.verbs import claim, tune
 from fsage.model import tuning
 from fsage.model.tuning import OF_QUEUE
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 
 CONFIG = Path(__file__).parents[1] / "config"
 PATHS = ("../../../etc/hostname", "../uevent", "iosched/low_latency", "/etc/hostname", "read_ahead_kb/../nomerges")

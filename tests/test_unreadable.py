@@ -15,9 +15,9 @@ from records import CONFIG
 
 import fsage
 from fsage import start
-from fsage.commands.common import Where
+from fsage.commands import Where
+from fsage.host.device import copies
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.stores import copies
 from fsage.host.system import cgroups, files, kernel_log, settings
 from fsage.host.verbs import checks, tune
 from fsage.plan.target import inventories_in

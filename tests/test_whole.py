@@ -24,7 +24,7 @@ from test_geometry import OST, free_of, made
 from fsage.base import GIB, Failure
 from fsage.evidence import Free, save_free
 from fsage.host.device import below
-from fsage.host.stores.copies import FICLONERANGE, clone
+from fsage.host.device.copies import FICLONERANGE, clone
 from fsage.host.system import space
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -170,8 +170,8 @@ SPOTS = {
     "before the blocks are taken": ("fsage.host.filesystems.ext4", "WritableBitmap.take", 1, False, None),
     "before it has its name": ("os", "rename", 1, False, None),
     "in the copy back": ("fcntl", "ioctl", 3, True, FICLONERANGE),
-    "after the copy": ("fsage.host.stores.copies", "clone", 1, True, None),
-    "after the mount": ("fsage.host.stores.filesystems", "mount", 2, True, None),
+    "after the copy": ("fsage.host.device.copies", "clone", 1, True, None),
+    "after the mount": ("fsage.host.filesystems", "mount", 2, True, None),
 }
 
 

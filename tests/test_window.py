@@ -9,14 +9,13 @@ import yaml
 from sent import STUDY, observation
 from test_plan import plan as plan
 
-from fsage.plan import settings
-from fsage.plan.plan import load_plan
+from fsage import records
+from fsage.plan import load_plan, settings
 from fsage.plan.pool import Pool
-from fsage.records import record
 from fsage.run import adaptive, conclusion, job, runs
 from fsage.run.play import PlayFailed
 from fsage.studies.neighbours.instruments.limits import too_late
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 
 ZONE = timezone(timedelta(hours=1))
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)
@@ -80,13 +79,13 @@ def test_a_budget_that_ends_in_a_state_leaves_a_report_with_what_was_measured(
         visited.append(state)
         for cell in cells if whole else cells[: -1 if states else 0]:
             of_cell = observation(plan, state, plan.cells[state].index(cell), status="done", why=None)
-            record.keep(of_cell, plan.results.root, plan.target.name)
+            records.keep(of_cell, plan.results.root, plan.target.name)
         if whole:
             return None, []
         until[0] = datetime.now().astimezone()
         return PlayFailed("a cell would not end before this run is to end"), []
 
-    monkeypatch.setattr(record, "make_judgement", judged)
+    monkeypatch.setattr(records, "make_judgement", judged)
     monkeypatch.setattr(job, "visit_cells", visit_cells)
     monkeypatch.setattr(runs, "current", lambda: runs.Run(until=until[0]))
     if code is None:

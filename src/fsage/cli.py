@@ -16,8 +16,7 @@ import fsage
 from fsage import interrupt
 from fsage.base import Failure, Misuse, Refusal, in_words
 from fsage.base.message import say, whole_output
-from fsage.commands import answers, jobs, layouts, studies, targets
-from fsage.commands.common import EXIT_CODES, Command, Group, Where, target_names
+from fsage.commands import EXIT_CODES, Command, Group, Where, answers, jobs, layouts, studies, target_names, targets
 from fsage.model import plugins
 
 DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)

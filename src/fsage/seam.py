@@ -21,7 +21,7 @@ def allocator_counts(directory: Path) -> dict[str, int]:
 
     Raises ValueError where they cannot be read, OSError.
     """
-    from fsage.host.stores import filesystems
+    from fsage.host import filesystems
 
     try:
         mount = mount_of(directory)

@@ -17,7 +17,7 @@ import preloaded
 import yaml
 from testbed import wait_for
 
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTION = ("meta", "playbooks", "plugins", "roles")

@@ -105,7 +105,7 @@ SURROUNDED = """
 import json, sys
 from contextlib import closing
 from types import SimpleNamespace
-from fsage.host.instruments.instrument import Visit, found
+from fsage.host.instruments import Visit, found
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.model.declaration import complete
 

@@ -12,7 +12,7 @@ from cluster_project import ClusterProject, on_shared_directory
 from project import MEASURE, kill_group
 from testbed import Testbed
 
-from fsage.plan.plan import load_claim
+from fsage.plan import load_claim
 from fsage.workloads import shared
 
 pytestmark = [pytest.mark.root, pytest.mark.cluster, pytest.mark.timeout(600)]

@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 from records import make_store
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import dataset
+from fsage import dataset, records, site
 from fsage.base import message
 from fsage.host import __main__ as agent
 from fsage.host.verbs import checks
 from fsage.model import answers
 from fsage.model.hosts import differences, skews
-from fsage.plan import results, words
-from fsage.plan.plan import Plan, load_plan
-from fsage.records import messages, record
+from fsage.plan import Plan, load_plan, results, words
+from fsage.records import messages
 from fsage.report import evidence
 from fsage.run import request
-from fsage.site import inspect, page
-from fsage.site.inspect import Host, Site
+from fsage.site import Host, Site, page
 from fsage.studies.lustre.host import servers
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 from hostile import bend
 from hostile.bend import folder
 
@@ -78,7 +76,7 @@ def read_observation(content):
     root = results_of.root
     path = bundle(plan(), content, observation(plan(), STATE, 0))
     before = files_below(root.parent)
-    _, refused = record.unpack(path, root, "here")
+    _, refused = records.unpack(path, root, "here")
     assert all(why.isprintable() for why in refused)
     of_state = f"here/tiny/{STATE}"
     places = {f"results/{place}" for place in (f"raw/{of_state}", f"records/{of_state}", "refused/here")}
@@ -157,9 +155,9 @@ def read_saved(key):
             assert seen.known or seen.refused
         else:
             hosts = [Host("n1", ("clients",), kept, 1.0), Host("n2", ("clients",), _probe(), 1.0)]
-            site = Site(hosts, ("clients",))
-            assert len(page.rows(site)) == 2
-            assert all(isinstance(text, str) for text in inspect._clocks(site) + inspect._unable(site))
+            asked = Site(hosts, ("clients",))
+            assert len(page.rows(asked)) == 2
+            assert all(isinstance(text, str) for text in site._clocks(asked) + site._unable(asked))
             differences({host.name: host.answer for host in hosts if host.answer})
 
     return read

@@ -28,8 +28,7 @@ from fsage.base.message import Unacceptable
 from fsage.host.system import lctl
 from fsage.layouts import inspect, terminal
 from fsage.parse import BadOutput, fio, ior, mdtest, program_result
-from fsage.plan import results
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan, results
 from fsage.plan.target import load_target
 from fsage.report import evidence as states_evidence
 from fsage.report import layout
@@ -38,8 +37,8 @@ from fsage.run import play
 from fsage.studies.blast import workloads as blastn
 from fsage.studies.lustre.host import clients, servers, space, stripes
 from fsage.studies.striping import recipe
+from fsage.study import StudyError
 from fsage.study.files import load_study
-from fsage.study.study import StudyError
 from hostile import bend, messages
 from hostile.bend import folder
 

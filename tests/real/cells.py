@@ -16,7 +16,7 @@ from states import bring, fragment, populate
 
 from fsage import workloads
 from fsage.host.cells import measure
-from fsage.records.record import make_record
+from fsage.records import make_record
 
 MIB = 1 << 20
 STEPS = [populate(30), fragment(50)]

@@ -2,7 +2,7 @@
 
 A task's first share is that of its own number. Which comes next a count says: our own, or one that several hosts share.
 The launcher then says on standard input, after a line that is ignored, the number of our first task. Each line `next`
-that we say it answers by a number, from 0 on (fsage.host.remote.connection).
+that we say it answers by a number, from 0 on (fsage.host.remote).
 """
 
 from __future__ import annotations

@@ -14,15 +14,15 @@ from dataclasses import asdict
 from rich.console import Console
 
 from fsage import dataset
-from fsage.advise.decide import Advice, AdviceRequest, Rival, advise
+from fsage.advise import Advice, AdviceRequest, Rival, advise
 from fsage.analysis import words
 from fsage.analysis.words import NONE, Finding, bounds
 from fsage.base import Json
 from fsage.base.sizes import round_size
 from fsage.layouts.terminal import Table, drawn
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.statistics import ALPHA, Ratio
-from fsage.text.shown import Terminal
+from fsage.text import Terminal
 
 
 def sentences(advice: Advice) -> list[str]:

@@ -17,7 +17,7 @@ from fsage.analysis.words import line, sentences
 from fsage.plan.settings import Commands
 from fsage.plan.target import Target
 from fsage.statistics import ALPHA, adjust_exploratory, trend
-from fsage.study.study import Study
+from fsage.study import Study
 
 
 @dataclass(frozen=True)

@@ -9,4 +9,4 @@ It offers `app`, a typer.Typer.
 """
 
 from fsage.base.message import say
-from fsage.commands.common import Where
+from fsage.commands import Where

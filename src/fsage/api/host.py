@@ -42,17 +42,16 @@ Where guests do the work of a kind, its states are images, made in one guest, an
 """
 
 from fsage.base.shell import run, stop
-from fsage.host import guests
+from fsage.host import filesystems, guests
+from fsage.host.filesystems import FileSystem, Mover, one_cpu
 from fsage.host.filesystems.ext4 import Ext4
+from fsage.host.instruments import Instrument
 from fsage.host.instruments.eviction import make_files as make_eviction_files
-from fsage.host.instruments.instrument import Instrument
 from fsage.host.states.inspection import format_again
-from fsage.host.stores import filesystems
-from fsage.host.stores.filesystems import FileSystem, Mover, one_cpu
 from fsage.host.structure import Work
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, kernel
 from fsage.host.system.library import at_hand
 from fsage.host.system.space import available_bytes as available_memory_bytes
+from fsage.host.targets import OtherHost, Target
 from fsage.host.targets.kinds import Lacking
-from fsage.host.targets.target import OtherHost, Target

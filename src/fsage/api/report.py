@@ -60,7 +60,7 @@ Advice offers `options(measured, states, request) -> Options`: what can be chose
 """
 
 from fsage import dataset, figures, statistics
-from fsage.advise.decide import AdviceRequest
+from fsage.advise import AdviceRequest
 from fsage.advise.measured import Choice, Measured, Options
 from fsage.analysis import groups, words
 from fsage.report import counted

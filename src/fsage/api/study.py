@@ -75,13 +75,13 @@ A command works with, beside `Where` of fsage.api.command:
 """
 
 from fsage.parse import BadOutput, check_end, is_launched
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.plan.target import Target as DeclaredTarget
 from fsage.plan.target import targets_in
 from fsage.recipes import SizeInBlocks, State
 from fsage.site.doctor import Check
 from fsage.statistics import enough as enough_units
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 from fsage.text.strict import Levels, OrBlock, Problems, Size, Spelled, Strict, unknown_value
 from fsage.workloads import Outcome, Unsupported
 from fsage.workloads.by_fio import fio_command, fio_phase, fio_workload, latencies, read_fio

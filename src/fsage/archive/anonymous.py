@@ -21,7 +21,7 @@ from fsage.archive.crate import TABLE, CrateError
 from fsage.base import Json
 from fsage.dataset.columns import NAME, NOTES, NUMBER, OPTIONS, PLAIN, PRIVATE, VERSION, WORDED, column_of
 from fsage.model import structure, tools, tuning
-from fsage.plan.plan import Plan, load_plan
+from fsage.plan import Plan, load_plan
 from fsage.plan.target import Target
 from fsage.text import yaml_text
 

@@ -24,7 +24,7 @@ from fsage.archive import anonymous
 from fsage.archive import crate as crates
 from fsage.archive.crate import METADATA, TABLE, CrateError
 from fsage.base import message
-from fsage.plan.plan import Plan, load_plan
+from fsage.plan import Plan, load_plan
 from fsage.plan.pool import Pool
 from fsage.report.page import commit
 from fsage.run.conclusion import write_report

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fsage.base.message import say
-from fsage.commands.common import StudyName, Where
+from fsage.commands import StudyName, Where
 
 app = typer.Typer()
 PANEL = "Results"
@@ -42,8 +42,7 @@ def advise(
 
     Exit 0 with advice, or where the data do not decide, which is said.
     """
-    from fsage.advise import distribution, measured, show
-    from fsage.advise.decide import AdviceRequest
+    from fsage.advise import AdviceRequest, distribution, measured, show
 
     request = AdviceRequest(
         files=distribution.read(str(files)) if files else None,

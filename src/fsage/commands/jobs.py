@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fsage.base.message import say
-from fsage.commands.common import StateName, StudyName, Where
+from fsage.commands import StateName, StudyName, Where
 
 app = typer.Typer()
 PANEL = "(internal)"
@@ -59,7 +59,7 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
     from fsage.count import expected
     from fsage.run import adaptive as run
     from fsage.run import runs
-    from fsage.study.study import StudyError
+    from fsage.study import StudyError
 
     precision = runs.current().precision
     if precision is None:

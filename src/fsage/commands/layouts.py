@@ -9,7 +9,7 @@ import typer
 
 from fsage.base import Misuse
 from fsage.base.message import say
-from fsage.commands.common import CALLED_FROM, check_writable
+from fsage.commands import CALLED_FROM, check_writable
 
 app = typer.Typer()
 PANEL = "Any file system"

@@ -13,7 +13,7 @@ import typer
 from fsage.base import Misuse
 from fsage.base.message import lines, say
 from fsage.base.sizes import counted
-from fsage.commands.common import StudyName, Where, start_snakemake
+from fsage.commands import StudyName, Where, start_snakemake
 
 if TYPE_CHECKING:
     from fsage.plan.pool import Pool
@@ -198,7 +198,7 @@ def remeasure(
     When no record of a state is left, its evidence is quarantined too: the rebuilt state may differ.
     """
     from fsage.records.store import quarantine, quarantine_folder
-    from fsage.study.study import StudyError
+    from fsage.study import StudyError
 
     pool = context.obj.pool(study)
     wanted: set[str] = set()

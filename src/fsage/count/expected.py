@@ -16,11 +16,11 @@ from fsage.base.message import say
 from fsage.count.work import Counted, Layout, count
 from fsage.model import counting
 from fsage.model.device import Model
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.report import layout as lies
 from fsage.report.parts import Section
+from fsage.study import StudyError
 from fsage.study.comparisons import unseeded
-from fsage.study.study import StudyError
 
 SHARE = 0.2
 """The largest share of a run's time that is spent on counting."""

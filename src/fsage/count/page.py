@@ -21,12 +21,12 @@ from fsage.dataset.families import names_of
 from fsage.figures import Axis, Figure, Place, Plane, Point, Series
 from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.report.page import draw
 from fsage.report.parts import Section, figures_of
 from fsage.report.render import template
+from fsage.study import Study
 from fsage.study.comparisons import any_means
-from fsage.study.study import Study
 
 CAPACITY = "files added, % of the capacity"
 DELETED = "of these files deleted, %"

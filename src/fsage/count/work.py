@@ -21,10 +21,9 @@ from fsage.model.claim import Claim
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete, device_model
 from fsage.model.structure import Step
-from fsage.plan import results
-from fsage.plan.plan import Plan
+from fsage.plan import Plan, results
+from fsage.study import StudyError
 from fsage.study.comparisons import unseeded
-from fsage.study.study import StudyError
 from fsage.workloads import sequential
 
 SCHEMA = 1

@@ -17,10 +17,10 @@ import threading
 from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words, message, typed
 from fsage.base.message import shown
 from fsage.base.shell import find_administrators
+from fsage.host import instruments, states
 from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
-from fsage.host.instruments import cleanup, instrument
-from fsage.host.states import state
+from fsage.host.instruments import cleanup
 from fsage.host.system import commands, kernel, namespace, space
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
@@ -66,7 +66,7 @@ def apply_step(given: Json, request: Request, check: bool) -> Json:
         threads = typed.read(typed.Positive, given.get("threads", 1))
     except message.Unacceptable as why:
         raise Refusal(f"threads: {why}; nothing was touched") from None
-    return state.apply_step(kind, given["target"], request, threads, check)
+    return states.apply_step(kind, given["target"], request, threads, check)
 
 
 def question(text: bytes) -> Json:
@@ -88,14 +88,14 @@ VERBS: dict[str, Verb] = {
     "release": claim.release,
     "hold": hold,
     "recover": tune.recover,
-    "diagnose": state.diagnose,
+    "diagnose": states.diagnose,
     "tune": tune.tune,
     "untune": tune.untune,
     "leave": claim.leave,
     "restore_tunables": tune.restore,
     "prealloc": preallocation.prealloc,
-    "scrub": state.scrub,
-    "evidence": state.evidence,
+    "scrub": states.scrub,
+    "evidence": states.evidence,
     "measure": measure.measure_all,
     "bundle": observed.bundle,
     "acknowledge": observed.acknowledge,
@@ -114,7 +114,7 @@ def load() -> None:
     """Import what verbs find by its name, for a process that begins many agents as forks."""
     verbs()
     structure.kinds()
-    instrument.found()
+    instruments.found()
 
 
 def of_one_host(spec: JsonView) -> bool:

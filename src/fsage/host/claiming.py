@@ -19,12 +19,11 @@ from typing import cast
 
 from fsage.base import MIB, Call, Failure, Json, Refusal
 from fsage.host import containers
-from fsage.host.instruments.instrument import Instruments, Stopped, Visit, opened
+from fsage.host.instruments import Instruments, Stopped, Visit, opened
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches, commands
 from fsage.host.system import places as owned
-from fsage.host.targets import budget, claims, kinds
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target, budget, claims, kinds
 from fsage.model import declaration, limits, tools
 from fsage.model.claim import Claim, ClaimedStore, utc_now
 from fsage.model.declaration import tasks_of

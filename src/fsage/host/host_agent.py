@@ -3,7 +3,7 @@
 The first line gives `target`, `claim` and `role` (client or server). The agent answers with the facts of this host, and
 with a whole probe where the target is not claimed yet. Every later line says what to `do`. Each line has one line as
 its answer; {"failed": sentence} says what could not be done. A running command may request numbers
-(fsage.host.remote.connection): its lines go to the launcher, and the launcher's numbers to it. When the connection
+(fsage.host.remote): its lines go to the launcher, and the launcher's numbers to it. When the connection
 ends, so does all that was started here.
 """
 
@@ -20,15 +20,12 @@ from typing import cast
 
 from fsage.base import Failure, Json, Refusal, in_words, typed
 from fsage.base.shell import find_administrators
-from fsage.host.instruments import instrument as instruments
-from fsage.host.remote import probe
-from fsage.host.remote.connection import NEXT, SynchronisedCommand
-from fsage.host.states import state
+from fsage.host import instruments, states
+from fsage.host.remote import NEXT, SynchronisedCommand, probe
 from fsage.host.system import caches
-from fsage.host.targets import kinds
+from fsage.host.targets import OtherHost, Target, kinds
 from fsage.host.targets.directories import measured_files
 from fsage.host.targets.opening import verified
-from fsage.host.targets.target import OtherHost, Target
 from fsage.model import structure
 from fsage.model.request import Request
 from fsage.model.structure import Shard
@@ -95,7 +92,7 @@ class HostAgent:
     def work(self, request: Json, step: Json, shard: Json) -> Json:
         """Do this host's shard of a step. Raises Failure, Refusal; Gone as soon as the launcher's connection ends."""
         asked = typed.read(Request, request)
-        return state.work(self.host.spec, asked, structure.read(step), typed.read(Shard, shard), self.launcher.check)
+        return states.work(self.host.spec, asked, structure.read(step), typed.read(Shard, shard), self.launcher.check)
 
     def prepare(self, argv: list[str], files: dict[str, str]) -> Json:
         """Start a command, which then waits for its job."""

@@ -128,7 +128,7 @@ class Mounting(TypedDict):
 
 
 class HostResult(CommandResult):
-    """What the command of one host gave, and that host's clock (fsage.host.remote.connection.Host.clock)."""
+    """What the command of one host gave, and that host's clock (fsage.host.remote.Host.clock)."""
 
     clock_ahead_s: float
     clock_error_s: float

@@ -71,7 +71,7 @@ class Phase(_Phase, total=False):
     `reads`: what is read must not be in memory; `reads_files`: files of the state that are; `warm`: they must be, all
     of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
     text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
-    `asks_next`: they share a count (fsage.host.remote.connection). `io_groups`: groups instead of a command.
+    `asks_next`: they share a count (fsage.host.remote). `io_groups`: groups instead of a command.
     `allocator`: of what the file system's allocator reads none is in memory, or all, or what the phase before left
     there (nothing is dropped then); `mount_options`: further ones. `as_root`: root runs it, whoever runs others.
     `leaves`: its files lie there before what is measured, and no device model charges for them; `uncharged`: nor does

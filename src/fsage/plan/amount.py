@@ -15,9 +15,8 @@ from fsage.model import plugins
 from fsage.model.claim import REDUCED, Claim
 from fsage.model.filesystems import takes
 from fsage.model.structure import Step
-from fsage.plan import results
-from fsage.plan.plan import Plan
-from fsage.study.study import StudyError
+from fsage.plan import Plan, results
+from fsage.study import StudyError
 
 STEP_MIB = 64
 """Amounts are multiples of the largest transfer of the studies, as the calibration's are."""

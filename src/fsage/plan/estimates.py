@@ -16,8 +16,8 @@ from fsage.model.claim import Claim
 from fsage.model.structure import Step
 from fsage.plan.target import Target, check_places
 from fsage.recipes import State
+from fsage.study import Study, StudyError
 from fsage.study.cells import Cell
-from fsage.study.study import Study, StudyError
 
 STATE_S = 5.0  # a call of ansible-playbook with its checks, and building it: 3 s here (measured), more on several hosts
 CALL_S = 50e-6  # a system call of a step that makes files, as measured over 10,000 files and more

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fsage.base.sizes import counted, duration
-from fsage.plan import words
-from fsage.plan.plan import WHOLE, Plan, load_plan
+from fsage.plan import WHOLE, Plan, load_plan, words
 from fsage.plan.results import Results
 from fsage.plan.settings import Commands
 from fsage.plan.target import Target, load_target
+from fsage.study import Study, StudyError
 from fsage.study.cells import Cell
 from fsage.study.comparisons import REPEAT, SHARE, Bind
-from fsage.study.study import Study, StudyError
 
 Parts = dict[str, tuple[str, ...]]
 """Target -> names of its states, in planned order."""

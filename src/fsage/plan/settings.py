@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fsage.statistics import MARGIN
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 from fsage.text.strict import unknown_key
 
 PLACES = {"results": "results", "studies": "config", "inventories": "inventories", "target": ""}

@@ -22,9 +22,9 @@ from fsage.model.request import Phase
 from fsage.model.structure import Step, achieved
 from fsage.model.target import Spec
 from fsage.plan import results
+from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.files import read_yaml, usual_target, workload_of
-from fsage.study.study import StudyError
 from fsage.text.strict import nearest, show
 
 LOCAL = "local"

@@ -16,7 +16,7 @@ from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import tasks_of
 from fsage.model.filesystems import takes
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.plan.target import Target
 from fsage.statistics import reachable, smallest_p
 from fsage.study.cells import Cell

@@ -83,7 +83,7 @@ def built(name: str, steps: Sequence[Step], capacity_bytes: int) -> str:
 
 
 class Study(Protocol):
-    """What of a study (fsage.study.study) its states depend on."""
+    """What of a study (fsage.study) its states depend on."""
 
     states: Any
     mkfs: tuple[str, ...]

@@ -27,7 +27,7 @@ from fsage.plan.results import Results
 T = TypeVar("T")
 EVIDENCE_BYTES = 256 * MIB  # of a target with many stores
 OF_THE_LAUNCHER = {"requested_attempt"}
-"""Keys of observations that it adds (fsage.records.record)."""
+"""Keys of observations that it adds (fsage.records)."""
 OBSERVATION_BYTES = 64 * MIB  # all raw output of a cell and its trace
 
 

@@ -15,8 +15,7 @@ from typing import NamedTuple, TypedDict
 from fsage.base import typed
 from fsage.base.message import Unacceptable
 from fsage.model.claim import Claim
-from fsage.plan import results
-from fsage.plan.plan import Plan
+from fsage.plan import Plan, results
 from fsage.plan.target import load_claim
 from fsage.records.messages import check_claim
 from fsage.study.cells import Cell

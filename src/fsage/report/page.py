@@ -30,7 +30,7 @@ from fsage.report.evidence import Evidence
 from fsage.report.parts import Data, Section, figures_of
 from fsage.report.render import template
 from fsage.report.view import NO_ANSWER, NOTHING, Answer, view_of
-from fsage.study.study import Study
+from fsage.study import Study
 
 if TYPE_CHECKING:
     from fsage.figures.style import Panel, Size

@@ -22,8 +22,8 @@ from fsage.base import Json
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.report.parts import Section
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
+from fsage.study import Study
 from fsage.study.comparisons import REPEAT, SHARE
-from fsage.study.study import Study
 
 AS_MEASURED = "_as_measured"
 LEVEL = 0.95

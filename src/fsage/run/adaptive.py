@@ -19,12 +19,12 @@ from threadpoolctl import threadpool_limits
 from fsage.adaptive import LEVEL, Belief, Choice, Costs, Points, Samples, Visit, Z, believe, prior, unknown
 from fsage.base.message import say
 from fsage.base.sizes import duration
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.records import store
 from fsage.records.store import Reason
 from fsage.run import job, runs
 from fsage.run.adaptive_run import AdaptiveRun, TimeOver
-from fsage.study.study import StudyError
+from fsage.study import StudyError
 
 
 def check(plan: Plan, precision: float, seconds: float | None) -> None:

@@ -19,14 +19,14 @@ from fsage import workloads
 from fsage.adaptive import Belief, Costs, Points, Samples, Visit, unknown
 from fsage.base import Failure
 from fsage.base.message import say
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.records import store
 from fsage.run import job, runs
 from fsage.run.play import PlayFailed
 from fsage.run.progress import Progress
+from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.comparisons import unseeded
-from fsage.study.study import StudyError
 
 STATE_AXES = ("capacity", "fragmentation", "file_size")
 OF_SIZE = ("file_size", "transfer_size")

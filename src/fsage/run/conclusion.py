@@ -12,16 +12,15 @@ from fsage import dataset, report
 from fsage.analysis import conditions, truth
 from fsage.base import Json, JsonView
 from fsage.base.sizes import counted
-from fsage.plan import results
-from fsage.plan.plan import Plan
+from fsage.plan import Plan, results
 from fsage.plan.pool import Pool
 from fsage.plan.target import load_claim
 from fsage.records import store
 from fsage.report import targets
 from fsage.report.parts import Section
 from fsage.run import request
+from fsage.study import Study, StudyError
 from fsage.study.cells import Cell
-from fsage.study.study import Study, StudyError
 
 SHOWN = 10
 FIGURES = (".svg", ".pdf", ".csv")

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from fsage.base.message import lines
-from fsage.plan import results, settings
-from fsage.plan.plan import Plan
+from fsage.plan import Plan, results, settings
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import target_of, why_default
 from fsage.run import resources, runs
+from fsage.study import StudyError
 from fsage.study.comparisons import SHARE
 from fsage.study.files import check_alone, in_folder
-from fsage.study.study import StudyError
 from fsage.text.strict import nearest
 
 NOTES = Path(".snakemake/fsage")

@@ -9,12 +9,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from fsage import recipes, workloads
+from fsage import recipes, records, workloads
 from fsage.base.message import say
 from fsage.base.sizes import counted
-from fsage.plan import results
-from fsage.plan.plan import Plan
-from fsage.records import record, store
+from fsage.plan import Plan, results
+from fsage.records import store
 from fsage.records.store import Reason, metrics_of
 from fsage.run import request, runs
 from fsage.run.play import PlayFailed, play
@@ -108,7 +107,7 @@ def visit_cells(
 def take(plan: Plan, state: str) -> list[str]:
     """Put into the store what a play fetched, also one of a killed run; what was not taken of it, each said."""
     bundle = plan.results.bundle(state)
-    refused = record.unpack(bundle, plan.results.root, plan.target.name).refused
+    refused = records.unpack(bundle, plan.results.root, plan.target.name).refused
     for sentence in refused[:SHOWN]:
         say(sentence)
     if len(refused) > SHOWN:

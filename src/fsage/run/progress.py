@@ -25,9 +25,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from fsage import interrupt
 from fsage.base.message import printable
 from fsage.base.sizes import duration
-from fsage.plan import results
+from fsage.plan import Plan, results
 from fsage.plan.estimates import Outlook
-from fsage.plan.plan import Plan
 
 
 def doing_of(log: Path) -> Path:

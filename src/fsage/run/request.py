@@ -17,13 +17,12 @@ from fsage.model.claim import Claim
 from fsage.model.request import Cell as Asked
 from fsage.model.request import Phase, Request
 from fsage.model.structure import Step
-from fsage.plan import results
+from fsage.plan import Plan, Way, results
 from fsage.plan.amount import fitting_amount
-from fsage.plan.plan import Plan, Way
 from fsage.records import messages
 from fsage.run import runs
+from fsage.study import StudyError
 from fsage.study.cells import Cell
-from fsage.study.study import StudyError
 
 SCHEMA: Literal[1] = 1
 DEFAULTS = "defaults"

@@ -18,10 +18,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from fsage.model.claim import Claim
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.plan.target import DECLARATION, load_claim
+from fsage.study import StudyError
 from fsage.study.files import read_yaml
-from fsage.study.study import StudyError
 from fsage.text.strict import show
 
 DECLARED = "fsage_target_shares"

@@ -27,8 +27,7 @@ from fsage.base import Json, Refusal
 from fsage.base.sizes import counted
 from fsage.model import limits
 from fsage.model.hosts import Holder
-from fsage.plan import results
-from fsage.plan.plan import Plan
+from fsage.plan import Plan, results
 from fsage.plan.pool import Parts, Pool
 
 NOTE = "FSAGE_RUN"  # environment variable: the note of the run that a job belongs to

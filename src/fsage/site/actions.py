@@ -18,13 +18,12 @@ from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
 from fsage.model.structure import Step
 from fsage.model.target import Limits
-from fsage.plan import words
-from fsage.plan.plan import Plan
+from fsage.plan import Plan, words
 from fsage.plan.target import Target
 from fsage.run import progress
-from fsage.site.inspect import Site
+from fsage.site import Site
+from fsage.study import StudyError
 from fsage.study.cells import Cell
-from fsage.study.study import StudyError
 
 DROPS_A_PHASE = 102
 """Two, and a kernel that keeps a name is told again for 2 s, every 20 ms (fsage.host.system.caches)."""

@@ -14,11 +14,11 @@ from fsage.model import device, filesystems, kinds, plugins, tools
 from fsage.model.answers import HeldTarget
 from fsage.model.declaration import HOME_OF_ROOT, complete, home_of, usual_home
 from fsage.model.target import Spec
-from fsage.plan.plan import load_plan
+from fsage.plan import load_plan
 from fsage.plan.settings import PLACES
 from fsage.plan.target import inventories_in, load_target, target_of
+from fsage.study import StudyError
 from fsage.study.files import in_folder
-from fsage.study.study import StudyError
 
 FIO = "fio"  # calibrates every target
 LAID = {"replica", "restore"}
@@ -90,7 +90,7 @@ def show(diagnosis: Diagnosis) -> None:
     from rich.table import Table  # the rows of a study's own checks need none
     from rich.text import Text
 
-    from fsage.text.shown import Terminal
+    from fsage.text import Terminal
 
     console = Terminal()
     heads = (("Capability", "for"), ("Target", "what it is"), ("Study", "on target"))

@@ -10,12 +10,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fsage.base.sizes import duration, round_size
-from fsage.plan.plan import Plan
+from fsage.plan import Plan
 from fsage.plan.target import Target
-from fsage.site import actions
-from fsage.site.inspect import Host, Site
-from fsage.study.study import StudyError
-from fsage.text.shown import Terminal, code
+from fsage.site import Host, Site, actions
+from fsage.study import StudyError
+from fsage.text import Terminal, code
 
 NOTHING = "\u2013"
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")

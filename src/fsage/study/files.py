@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fsage.base import Json, message
 from fsage.statistics import reachable
-from fsage.study.study import Study, StudyError
+from fsage.study import Study, StudyError
 from fsage.text import yaml_text
 from fsage.text.strict import nearest, problems_of
 

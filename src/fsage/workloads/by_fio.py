@@ -99,7 +99,7 @@ def fio_phase(claim: Claim, name: str, *options: str, below: str = "", job: str 
     It lies in `<mount>/measured`, or in the folder `below` it.
 
     On several clients each runs a fio of its own, which reads its job from standard input, all beginning together
-    (fsage.host.remote.connection); files are then named `<job>.<host>.<task>.<file>`.
+    (fsage.host.remote); files are then named `<job>.<host>.<task>.<file>`.
     """
     options = (
         f"--directory={shared.directories(claim, ':', below)}",

@@ -15,9 +15,8 @@ from fsage.base import Failure, Json, Refusal, in_words
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches, commands
-from fsage.host.targets import claims
+from fsage.host.targets import Target, claims
 from fsage.host.targets.directories import measured_files
-from fsage.host.targets.target import Target
 from fsage.model.caches import WARM
 from fsage.model.claim import READY, Token
 from fsage.model.request import Phase

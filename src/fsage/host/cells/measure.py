@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 
 from fsage.base import Failure, Json, Refusal
-from fsage.host import containers
+from fsage.host import containers, states
 from fsage.host.cells import observed
 from fsage.host.cells.session import Session
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.states import state
-from fsage.host.targets import claims, opening
+from fsage.host.targets import Target, claims, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
-from fsage.host.targets.target import Target
 from fsage.model.hosts import Inventory
 from fsage.model.request import Cell, Request
 
@@ -30,7 +28,7 @@ def measure_all(spec: Json, request: Request, check: bool) -> Json:
         if not answer["lost"]:
             break
         try:
-            state.reach(spec, request)
+            states.reach(spec, request)
             answer = measure(spec, request, check)
         except Refusal as why:  # where nothing was touched nothing is fetched, and here cells were measured
             return {**answer, "undone": f"{answer['undone']}. The state cannot be built again: {why}"}

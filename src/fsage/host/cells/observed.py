@@ -21,8 +21,8 @@ from fsage.base import Failure, Json
 from fsage.host.remote.remote_hosts import inventory_of
 from fsage.host.system import library, places
 from fsage.host.system.files import read_json, write_json
+from fsage.host.targets import Target
 from fsage.host.targets.lease import held
-from fsage.host.targets.target import Target
 from fsage.model import declaration, kinds
 from fsage.model.claim import utc_now
 from fsage.model.declaration import complete, home_of

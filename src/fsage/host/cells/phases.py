@@ -11,14 +11,14 @@ from typing import NamedTuple, cast
 
 from fsage.base import Call, Failure, Json, Refusal, in_words
 from fsage.host.cells import clean, observed
-from fsage.host.instruments.instrument import Instruments
-from fsage.host.remote.connection import Lost
+from fsage.host.instruments import Instruments
+from fsage.host.remote import Lost
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import layout_of
 from fsage.host.system import commands
 from fsage.host.system.library import at_hand
+from fsage.host.targets import Target
 from fsage.host.targets.directories import measured_files
-from fsage.host.targets.target import Target
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 

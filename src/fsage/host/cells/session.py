@@ -9,14 +9,13 @@ from typing import cast
 from fsage.base import Failure
 from fsage.host.cells import clean, observed
 from fsage.host.cells.phases import Phases
-from fsage.host.instruments.instrument import Instruments, Visit, opened
+from fsage.host.instruments import Instruments, Visit, opened
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.states.inspection import inspect, layout_record, remove_measured
 from fsage.host.states.structure_check import StructureCheck
 from fsage.host.system import kernel, places
-from fsage.host.targets import claims
+from fsage.host.targets import Target, claims
 from fsage.host.targets.lease import Watch
-from fsage.host.targets.target import Target
 from fsage.model import structure
 from fsage.model.claim import MEASURING, Token, utc_now
 from fsage.model.observation import Conditions, Observation

@@ -1,1 +1,1 @@
-"""What lies below a local target: loop devices, models of slower disks over or under them, queues, control groups."""
+"""What lies below a local target: loop devices, copies of file systems, models of slower disks, queues, control groups."""

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.base import Json, Refusal
-from fsage.host.device import loops
-from fsage.host.stores import copies, filesystems
+from fsage.host import filesystems
+from fsage.host.device import copies, loops
 from fsage.host.system import files, kernel, mounting, settings, space
 from fsage.layouts import machine
 from fsage.model.claim import Images

@@ -8,7 +8,7 @@ import re
 import struct
 from pathlib import Path
 
-from fsage.host.stores.filesystems import FileSystem, Mover, Range
+from fsage.host.filesystems import FileSystem, Mover, Range
 from fsage.layouts.machine import Mount
 from fsage.model import filesystems as facts
 

@@ -13,7 +13,7 @@ from ctypes import c_int, c_uint64, c_void_p
 from pathlib import Path
 
 from fsage.base import Failure, Json, message
-from fsage.host.stores.filesystems import FileSystem, Mover, Range
+from fsage.host.filesystems import FileSystem, Mover, Range
 from fsage.layouts.ext4 import FLAG_64BITS, BlockBitmap
 from fsage.layouts.extents import Extents
 from fsage.layouts.geometry import Geometry

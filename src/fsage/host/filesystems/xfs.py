@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.base import Failure, Json
-from fsage.host.stores.filesystems import FileSystem, Mover, Preallocation, Range
+from fsage.host.filesystems import FileSystem, Mover, Preallocation, Range
 from fsage.host.system import kernel
 from fsage.layouts.geometry import XfsGeometry
 from fsage.model import filesystems as facts

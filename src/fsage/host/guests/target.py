@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import cast
 
 from fsage.base import GIB, MIB, Json, Refusal, typed
-from fsage.host import claiming
+from fsage.host import claiming, filesystems
 from fsage.host.cells import observed
 from fsage.host.cells.measure import unmeasured
 from fsage.host.device import loops, models
-from fsage.host.instruments.instrument import does_itself
+from fsage.host.filesystems import Range
+from fsage.host.instruments import does_itself
 from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.stores import filesystems
-from fsage.host.stores.filesystems import Range
 from fsage.host.system import files, library, mounting
-from fsage.host.targets import claims, opening
+from fsage.host.targets import Target, claims, opening
 from fsage.host.targets.kinds import Result
 from fsage.host.targets.lease import Watch, held, refuse_if_held
-from fsage.host.targets.target import Target
 from fsage.model import declaration
 from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.declaration import device_model

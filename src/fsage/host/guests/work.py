@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import cast
 
 from fsage.base import Failure, Json, Refusal, in_words
+from fsage.host import filesystems
 from fsage.host.__main__ import perform
 from fsage.host.device import models
 from fsage.host.guests.target import UUID, GuestTarget
 from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import kernel, library, mounting, places, space
 from fsage.host.system.files import read_json, write_json

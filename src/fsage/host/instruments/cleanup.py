@@ -10,10 +10,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fsage.host.device import below, models
-from fsage.host.instruments.instrument import found
+from fsage.host.instruments import found
 from fsage.host.system import cgroups, settings
 from fsage.host.system.settings import Undo
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 
 
 def left_over(home: Path) -> bool:

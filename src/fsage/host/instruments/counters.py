@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fsage.base import Failure, Json, Refusal, in_words
-from fsage.host.instruments.instrument import Instrument
-from fsage.host.stores import filesystems
+from fsage.host import filesystems
+from fsage.host.instruments import Instrument
 from fsage.host.system import kernel
 from fsage.model.request import Cell, Phase
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from fsage.base import MIB, Failure, Json
-from fsage.host.instruments.instrument import Instrument
-from fsage.host.remote.connection import answers_of
+from fsage.host.instruments import Instrument
+from fsage.host.remote import answers_of
 from fsage.host.structure import files
 from fsage.host.structure.quota import Quota
 from fsage.host.system import caches
 from fsage.host.system.space import memory_bytes
-from fsage.host.targets.target import OtherHost, Target
+from fsage.host.targets import OtherHost, Target
 from fsage.model import structure
 from fsage.model.request import Cell, Phase
 from fsage.model.structure import EVICTION_FILES, path_of

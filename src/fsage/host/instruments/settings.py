@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from fsage.base import Failure, Json
-from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.remote.connection import Lost, ask_all
-from fsage.host.targets import claims, kinds
-from fsage.host.targets.target import OtherHost
+from fsage.host.instruments import Instrument, Visit
+from fsage.host.remote import Lost, ask_all
+from fsage.host.targets import OtherHost, claims, kinds
 from fsage.model.request import Cell, Request
 
 

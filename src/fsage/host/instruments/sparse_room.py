@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.base import Failure, Json
-from fsage.host.instruments.instrument import Instrument, Visit
-from fsage.host.stores.filesystems import Range
+from fsage.host.filesystems import Range
+from fsage.host.instruments import Instrument, Visit
 from fsage.host.targets.directories import measured_files
 from fsage.layouts import fiemap
 from fsage.model.request import Cell, Phase

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from fsage.base import Failure, Json, in_words
-from fsage.host.instruments.instrument import Around, Instrument
+from fsage.host.instruments import Around, Instrument
 from fsage.host.system import kernel, mounting, places, settings
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.layouts import machine
 from fsage.model.request import Cell, Phase
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from fsage.base import MIB, Call, Json
 from fsage.host.device import loops
+from fsage.host.instruments import Instrument
 from fsage.host.instruments.counters import of_device
-from fsage.host.instruments.instrument import Instrument
 from fsage.host.structure import files
 from fsage.host.system import caches, kernel
 from fsage.model.request import NAMES, TRANSFER

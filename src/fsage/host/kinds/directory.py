@@ -11,10 +11,9 @@ from fsage.base import GIB, Json, JsonView, Refusal
 from fsage.host import claiming
 from fsage.host.device import models
 from fsage.host.system import files, privilege, space
-from fsage.host.targets import directories, kinds
+from fsage.host.targets import Target, directories, kinds
 from fsage.host.targets.budget import Free, Limits, Pace, Shared, least, quotas_left
 from fsage.host.targets.kinds import Lacking, Result
-from fsage.host.targets.target import Target
 from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import OF_DEVICE, Store, without

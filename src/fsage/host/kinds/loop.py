@@ -9,13 +9,12 @@ import uuid
 from pathlib import Path
 
 from fsage.base import GIB, MIB, Failure, Json, Refusal
-from fsage.host import claiming
+from fsage.host import claiming, filesystems
 from fsage.host.device import below, capabilities, loops, models
 from fsage.host.device.models import Model
 from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
 from fsage.host.loop.stores import Stores
-from fsage.host.stores import filesystems
 from fsage.host.system import files, mounting, settings, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Lacking, Result

@@ -20,10 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fsage.base import GIB, MIB, Refusal
-from fsage.host import claiming
+from fsage.host import claiming, filesystems
 from fsage.host.device import below, capabilities, loops, models
 from fsage.host.device.loops import CLEAR
-from fsage.host.stores import filesystems
 from fsage.host.system import files, kernel, places, space
 from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Result

@@ -11,13 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from fsage.base import Call, Failure, Json, Refusal
-from fsage.host.device import below, capabilities, loops
-from fsage.host.stores import copies, filesystems
-from fsage.host.stores.filesystems import FileSystem, Range
+from fsage.host import filesystems
+from fsage.host.device import below, capabilities, copies, loops
+from fsage.host.filesystems import FileSystem, Range
 from fsage.host.system import caches, kernel, mounting, places
-from fsage.host.targets import claims, preallocation
+from fsage.host.targets import Target, claims, preallocation
 from fsage.host.targets.budget import Free, Limits, Wrong, nothing
-from fsage.host.targets.target import Target
 from fsage.layouts import fiemap, machine
 from fsage.layouts.fragmentation import Extent
 from fsage.layouts.freespace import ONCE, Counting

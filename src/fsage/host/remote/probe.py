@@ -11,12 +11,12 @@ from pathlib import Path
 
 from fsage.base import GIB, Failure, Json, JsonView, Refusal
 from fsage.base.shell import SSH, run
-from fsage.host import containers
+from fsage.host import containers, targets
 from fsage.host.containers import versions
 from fsage.host.device import models
 from fsage.host.system import files, places, privilege
 from fsage.host.system.space import memory_bytes
-from fsage.host.targets import budget, kinds, target
+from fsage.host.targets import budget, kinds
 from fsage.model import declaration, device
 from fsage.model.hosts import Facts, Probe
 from fsage.model.target import Spec
@@ -36,7 +36,7 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
         why = containers.why_unusable(spec["containers"])
         if why:
             missing.append(f"fio: nothing can be measured without it; {why}")
-    if target.why_not_as(spec):
+    if targets.why_not_as(spec):
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:
         missing.append(NO_SRUN)
@@ -109,7 +109,7 @@ def facts(spec: Spec) -> Facts:
     uname = os.uname()
     return {
         "root": privilege.unavailable_because() is None,
-        "uid": None if target.why_not_as(spec) else target.uid_of(spec),
+        "uid": None if targets.why_not_as(spec) else targets.uid_of(spec),
         "host": uname.nodename,
         "kernel": uname.release,
         "memory_bytes": memory_bytes(),

@@ -1,6 +1,6 @@
 """The remote hosts of a measurement: during a session each has a host agent, which does what the launcher says.
 
-For how it is reached see fsage.host.remote.connection.
+For how it is reached see fsage.host.remote.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.base import Call, Failure, Json, JsonView, Refusal
-from fsage.host.remote import probe
-from fsage.host.remote.connection import (
+from fsage.host.remote import (
     PATIENCE_S,
     Host,
     Lost,
@@ -24,13 +23,13 @@ from fsage.host.remote.connection import (
     answers_of,
     ask_all,
     end,
+    probe,
     silence,
     start,
 )
 from fsage.host.system import caches
-from fsage.host.targets import budget, kinds
+from fsage.host.targets import Target, budget, kinds
 from fsage.host.targets.directories import measured_files
-from fsage.host.targets.target import Target
 from fsage.model import limits
 from fsage.model.claim import Claim
 from fsage.model.hosts import Asker, Inventory, clients_of, differences, servers_of, skews, watched_of

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from fsage.base import Failure, Json, JsonView, Refusal
+from fsage.host import filesystems
 from fsage.host.instruments import cleanup
-from fsage.host.stores import filesystems
 from fsage.host.structure import fillers
 from fsage.host.system import caches, kernel, places
-from fsage.host.targets import budget, claims
+from fsage.host.targets import Target, budget, claims
 from fsage.host.targets.budget import Wrong, nothing
-from fsage.host.targets.target import Target
 from fsage.layouts import fiemap
 from fsage.layouts.fragmentation import FileLayouts
 from fsage.layouts.store import SCHEMA

@@ -22,8 +22,7 @@ from typing import Literal
 
 from fsage.host.states.inspection import Seen, differs, digest, fingerprint, seen
 from fsage.host.system.fanotify import FileWatch
-from fsage.host.targets import budget, claims
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target, budget, claims
 from fsage.model.claim import Token
 from fsage.model.observation import Check
 

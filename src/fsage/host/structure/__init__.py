@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fsage.base import Call, Failure
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.model import plugins
 from fsage.model.structure import Notes, Shard, Step, expected, place_of
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from fsage.base import Call, Failure
 from fsage.host.structure import files
 from fsage.host.system import kernel
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.model import filesystems
 from fsage.model.structure import BLOCK_BYTES, OWN_BYTES, SHARD, Method, folder_of
 

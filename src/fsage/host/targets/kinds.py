@@ -1,7 +1,7 @@
 """What a host does with each kind of target (fsage.model.kinds) before a target is opened.
 
 A kind is a module of fsage.host.kinds, found by its name, with `TARGET`, a subclass of
-fsage.host.targets.target.Target. NoOsts says for most kinds that their files lie on no OSTs.
+fsage.host.targets.Target. NoOsts says for most kinds that their files lie on no OSTs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = Json
 Verb = Callable[[Json, Request, bool], Json]
 """Does one thing on a host: with the declaration, the request, and whether it only checks."""
 Remote = Callable[..., Json]
-"""What a host agent calls: with a fsage.host.targets.target.OtherHost, and what the launcher gave by name."""
+"""What a host agent calls: with a fsage.host.targets.OtherHost, and what the launcher gave by name."""
 
 
 class Lacking(NamedTuple):

@@ -9,8 +9,7 @@ from typing import cast
 
 from fsage.base import JsonView, Refusal
 from fsage.host.system import files
-from fsage.host.targets import budget, claims, kinds, lease
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target, budget, claims, kinds, lease
 from fsage.model import declaration, limits
 from fsage.model.claim import Claim
 from fsage.model.hosts import Asker, clients_of, servers_of

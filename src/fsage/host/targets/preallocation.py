@@ -10,8 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from fsage.base import GIB, KIB, MIB, Json, Refusal
-from fsage.host.targets import claims
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target, claims
 from fsage.model.tuning import PREALLOCATION
 
 UNITS = {GIB: "GiB", MIB: "MiB", KIB: "KiB"}

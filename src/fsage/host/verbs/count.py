@@ -22,11 +22,11 @@ from typing import cast
 import fsage
 from fsage.base import Failure, Json, Refusal, in_words
 from fsage.base.shell import run
+from fsage.host import filesystems
 from fsage.host.device import capabilities, loops
 from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.states import state
+from fsage.host.states import rest_of, with_step, write_ready
 from fsage.host.states.inspection import digest, remove_measured, settle
-from fsage.host.stores import filesystems
 from fsage.host.structure import files, verify, work
 from fsage.host.system import kernel, mounting, namespace, places, space
 from fsage.host.targets import kinds
@@ -116,14 +116,14 @@ def _of_population(job: Job, target: Loop, states: Sequence[tuple[str, list[Json
     for name, given in states:
         began = time.monotonic()
         steps = structure.read_all(given)
-        rest = state.rest_of(done, steps)
+        rest = rest_of(done, steps)
         if rest is None:
             _format(target)
             done = []
             rest = steps
         for step in rest:
             notes[step.kind] = work(step, target, done, ALONE, lambda: None).notes
-            done = state.with_step(done, step)
+            done = with_step(done, step)
             settle(target)
         verify(target.mounts, done, target.capacity_bytes, notes)
         seen = {"state": name, **_of_state(target)}
@@ -162,7 +162,7 @@ def _emptied(target: Loop) -> None:
     with filesystems.one_cpu():
         remove_measured(target)
         now = Token(target.claim["id"], BUILDING, 0, str(uuid.uuid4()), "counting", target.name)
-        state.write_ready(target, now, "empty", [])
+        write_ready(target, now, "empty", [])
 
 
 def _of_state(target: Loop) -> Json:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 
 from fsage.base import Failure, Json, Refusal
-from fsage.host.stores import filesystems
-from fsage.host.stores.filesystems import Preallocation
+from fsage.host import filesystems
+from fsage.host.filesystems import Preallocation
 from fsage.host.system import files
-from fsage.host.targets import lease
+from fsage.host.targets import Target, lease
 from fsage.host.targets.opening import opened
 from fsage.host.targets.preallocation import NOTHING, read, settings_in, step_words
-from fsage.host.targets.target import Target
 from fsage.model.request import Request
 from fsage.model.tuning import PREALLOCATION
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from fsage.base import MIB, Json, Refusal
 from fsage.base.message import shown
 from fsage.base.shell import run
-from fsage.host.remote import connection
+from fsage.host import remote
+from fsage.host.targets import Target
 from fsage.host.targets.kinds import NoOsts
 from fsage.host.targets.preallocation import of, read, size_words
-from fsage.host.targets.target import Target
 from fsage.layouts.servers import Ost
 from fsage.model import structure
 from fsage.model.claim import Claim
@@ -41,18 +41,18 @@ class LustreOsts(NoOsts):
         self.target = target
         self.lustre = lustre_of(target.spec)
         self.listed = bool(self.lustre["osts"])
-        self.agents: list[connection.Host] | None = None
+        self.agents: list[remote.Host] | None = None
 
     def ask_servers(self, **what: object) -> dict[str, Json]:
         """Over a session's connections, or over one of its own, which ends with the target."""
         if self.session:
             return self.session.ask_servers(**what)
         if self.agents is None:
-            agents = [connection.Host(host, "server") for host in self.servers]
-            connection.start(agents, self.target.spec, None)
+            agents = [remote.Host(host, "server") for host in self.servers]
+            remote.start(agents, self.target.spec, None)
             self.agents = agents
-            weakref.finalize(self, connection.end, agents)
-        return connection.ask_all(self.agents, what)
+            weakref.finalize(self, remote.end, agents)
+        return remote.ask_all(self.agents, what)
 
     def sync(self) -> int | None:
         """Have the servers commit; how many objects they still have to destroy, None where no MDT answers."""

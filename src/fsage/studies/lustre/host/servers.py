@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import shown
 from fsage.host.system import lctl
+from fsage.host.targets import OtherHost, Target
 from fsage.host.targets.kinds import Remote, Servers
-from fsage.host.targets.target import OtherHost, Target
 from fsage.layouts import ext4
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.servers import Ost

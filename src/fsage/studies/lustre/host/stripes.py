@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fsage.base import MIB, Failure, Json
 from fsage.base.shell import run
 from fsage.host.structure import fillers
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.model import structure
 from fsage.model.structure import Notes, Segment
 

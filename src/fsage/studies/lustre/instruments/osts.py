@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from fsage.base import Failure, Json
-from fsage.host.instruments.instrument import Instrument, Visit
+from fsage.host.instruments import Instrument, Visit
 from fsage.host.system import lctl
 from fsage.model.device import PLACES
 from fsage.model.observation import Extents, PhaseResult

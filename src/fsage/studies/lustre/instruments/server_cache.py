@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from fsage.base import Failure, Json
 from fsage.base.shell import run
-from fsage.host.instruments.instrument import Instrument, Visit
+from fsage.host.instruments import Instrument, Visit
 from fsage.host.system import lctl, settings
 from fsage.host.targets import lease
 from fsage.model.caches import SERVERS_KEPT

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from fsage.base import Call, Failure
-from fsage.host.instruments.instrument import Instrument, Stopped, Visit
+from fsage.host.instruments import Instrument, Stopped, Visit
 from fsage.host.structure.quota import Quota
 from fsage.host.system import commands, space
 from fsage.host.targets import budget

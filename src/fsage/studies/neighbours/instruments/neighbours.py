@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import ClassVar, cast
 
 from fsage.base import Call, Failure, Json, Refusal
-from fsage.host.instruments.instrument import Around, Instrument, Stopped, Visit
+from fsage.host.instruments import Around, Instrument, Stopped, Visit
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.system import commands, files
 from fsage.host.targets import claims

@@ -14,9 +14,8 @@ from pathlib import Path
 from fsage.base import Call, Failure, Json, JsonView
 from fsage.host.system import places
 from fsage.host.system.library import BOOT, packed, sent
-from fsage.host.targets import directories, kinds
+from fsage.host.targets import OtherHost, Target, directories, kinds
 from fsage.host.targets.kinds import Servers
-from fsage.host.targets.target import OtherHost, Target
 
 from .looks import FILE_BYTES
 

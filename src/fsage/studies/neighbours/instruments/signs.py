@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from fsage.base import Failure, Json, Refusal, in_words
-from fsage.host.instruments.instrument import Instrument
-from fsage.host.remote.connection import Lost, answers_of
+from fsage.host.instruments import Instrument
+from fsage.host.remote import Lost, answers_of
 from fsage.host.system import kernel, kernel_log
-from fsage.host.targets import kinds
-from fsage.host.targets.target import OtherHost, Target
+from fsage.host.targets import OtherHost, Target, kinds
 from fsage.layouts import machine
 from fsage.layouts.machine import Mount
 from fsage.model.request import Cell, Phase

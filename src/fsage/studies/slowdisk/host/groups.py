@@ -22,7 +22,7 @@ from fsage.host.device import loops
 from fsage.host.instruments.cleanup import undo_cell
 from fsage.host.system import cgroups, kernel, settings
 from fsage.host.system.cgroups import inside
-from fsage.host.targets.target import Target
+from fsage.host.targets import Target
 from fsage.model.request import Group, IoGroups
 
 from . import iocost

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from fsage.base import Failure
 from fsage.base.shell import run
-from fsage.host.stores import filesystems
-from fsage.host.stores.filesystems import FileSystem
+from fsage.host import filesystems
+from fsage.host.filesystems import FileSystem
 from fsage.host.system import kernel, places
 
 MOST_BYTES = 8 << 30
