@@ -5,9 +5,8 @@ import pytest
 from simulated import DISTRIBUTIONS, error, lognormal, stays_below
 from tiers import first_of
 
-from fsage import advise
 from fsage import advise as decisions
-from fsage.advise import probabilities
+from fsage.advise import decide, probabilities
 from fsage.advise.measured import Cost
 
 FALSE = "a choice where the best are equal"
@@ -24,7 +23,7 @@ def costs_of(samples):
 def decided(monkeypatch):
     """Decide without the probabilities, which are tested alone."""
     monkeypatch.setattr(decisions, "probabilities", lambda costs, seconds: [None] * len(costs))
-    return lambda samples, margin=0.0: advise(*costs_of(samples), "a", margin)
+    return lambda samples, margin=0.0: decide(*costs_of(samples), "a", margin)
 
 
 @pytest.mark.parametrize("draw", first_of(*DISTRIBUTIONS))

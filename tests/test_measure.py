@@ -203,7 +203,7 @@ def test_what_was_measured_comes_home_where_the_state_cannot_be_built_again(spec
     answers = [{"lost": "a file is gone", "undone": "1 of 2 cells were not measured"}]
     with monkeypatch.context() as patch:
         patch.setattr(measure, "measure", lambda *given: answers[0])
-        patch.setattr(measure.state, "reach", refuse)
+        patch.setattr(measure.states, "reach", refuse)
         undone = measure.measure_all(spec, asked([]), False)["undone"]
     assert (
         undone

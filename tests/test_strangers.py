@@ -25,7 +25,7 @@ from fsage.host.system import mounting
 from fsage.model import structure
 from fsage.plan import load_plan
 from fsage.study.files import load_study
-from fsage.text import Terminal
+from fsage.text.shown import Terminal
 
 ROOT = CONFIG.parent
 DATA = ROOT / "tests" / "data" / "evidence"

@@ -22,7 +22,7 @@ from fsage.base.sizes import round_size
 from fsage.layouts.terminal import Table, drawn
 from fsage.plan import Plan
 from fsage.statistics import ALPHA, Ratio
-from fsage.text import Terminal
+from fsage.text.shown import Terminal
 
 
 def sentences(advice: Advice) -> list[str]:

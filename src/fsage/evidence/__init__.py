@@ -196,7 +196,7 @@ def page(layout: Json) -> str:
     import jinja2
 
     from fsage.figures.drawing import draw  # a second to import
-    from fsage.text import code
+    from fsage.text.shown import code
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True

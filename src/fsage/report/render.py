@@ -12,7 +12,7 @@ from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
-from fsage.text import code
+from fsage.text.shown import code
 
 
 def template(name: str) -> jinja2.Template:

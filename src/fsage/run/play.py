@@ -18,7 +18,8 @@ from fsage.base import Failure
 from fsage.base.message import printable
 from fsage.run import runs
 from fsage.run.progress import Line, doing_of
-from fsage.text import Terminal, yaml_text
+from fsage.text import yaml_text
+from fsage.text.shown import Terminal
 
 PLAYBOOKS = Path("playbooks")
 DOING = "FSAGE_DOING"  # environment variable: where the action plugin puts what a host does at the moment

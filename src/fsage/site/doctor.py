@@ -90,7 +90,7 @@ def show(diagnosis: Diagnosis) -> None:
     from rich.table import Table  # the rows of a study's own checks need none
     from rich.text import Text
 
-    from fsage.text import Terminal
+    from fsage.text.shown import Terminal
 
     console = Terminal()
     heads = (("Capability", "for"), ("Target", "what it is"), ("Study", "on target"))

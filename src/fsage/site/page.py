@@ -14,7 +14,7 @@ from fsage.plan import Plan
 from fsage.plan.target import Target
 from fsage.site import Host, Site, actions
 from fsage.study import StudyError
-from fsage.text import Terminal, code
+from fsage.text.shown import Terminal, code
 
 NOTHING = "\u2013"
 COLUMNS = ("host", "groups", "answers", "root", "kernel", "memory", "tools", "room", "claimed")
