@@ -20,8 +20,8 @@ from fsage.figures.style import Panel
 from fsage.report.compare import compare
 from fsage.report.history import history
 from fsage.report.page import Page
-from fsage.site import Host, Site
 from fsage.site import page as site_page
+from fsage.site.inspect import Host, Site
 from fsage.study.files import load_study
 
 pytestmark = [

@@ -18,7 +18,8 @@ from fsage.commands import Where
 from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.plan.target import Target, load_target
-from fsage.site import Host, Site, _groups, findings, inspect, page, with_tuned_servers
+from fsage.site import page
+from fsage.site.inspect import Host, Site, _groups, findings, inspect, with_tuned_servers
 from fsage.studies.prealloc.model import Interleave
 from fsage.study import StudyError
 

@@ -24,7 +24,8 @@ from fsage.model.declaration import complete
 from fsage.plan import Plan
 from fsage.plan.results import Results
 from fsage.plan.target import Target
-from fsage.site import Site, actions, page
+from fsage.site import actions, page
+from fsage.site.inspect import Site
 from fsage.studies.lustre.host import clients
 from fsage.study.files import load_study
 from fsage.workloads import sequential

@@ -19,7 +19,8 @@ from fsage.plan.pool import Pool
 from fsage.plan.target import load_target
 from fsage.report.parts import Data
 from fsage.run import conclusion
-from fsage.site import Host, Site, page
+from fsage.site import page
+from fsage.site.inspect import Host, Site
 from fsage.studies.striping.report import phase_times, scaling
 from fsage.studies.striping.report.layouts import layouts, server_cache
 from fsage.studies.striping.report.layouts import results as results_section

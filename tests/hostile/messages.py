@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from records import make_store
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import dataset, records, site
+from fsage import dataset, records
 from fsage.base import message
 from fsage.host import __main__ as agent
 from fsage.host.verbs import checks
@@ -22,7 +22,8 @@ from fsage.plan import Plan, load_plan, results, words
 from fsage.records import messages
 from fsage.report import evidence
 from fsage.run import request
-from fsage.site import Host, Site, page
+from fsage.site import inspect, page
+from fsage.site.inspect import Host, Site
 from fsage.studies.lustre.host import servers
 from fsage.study import StudyError
 from hostile import bend
@@ -155,9 +156,9 @@ def read_saved(key):
             assert seen.known or seen.refused
         else:
             hosts = [Host("n1", ("clients",), kept, 1.0), Host("n2", ("clients",), _probe(), 1.0)]
-            asked = Site(hosts, ("clients",))
-            assert len(page.rows(asked)) == 2
-            assert all(isinstance(text, str) for text in site._clocks(asked) + site._unable(asked))
+            site = Site(hosts, ("clients",))
+            assert len(page.rows(site)) == 2
+            assert all(isinstance(text, str) for text in inspect._clocks(site) + inspect._unable(site))
             differences({host.name: host.answer for host in hosts if host.answer})
 
     return read

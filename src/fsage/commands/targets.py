@@ -51,9 +51,9 @@ def site(
     helper: Annotated[bool, typer.Option("--helper", help="print the program that these sudo rules allow")] = False,
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
-    from fsage import seam, site
+    from fsage import seam
     from fsage.model.declaration import fsname_of
-    from fsage.site import page
+    from fsage.site import inspect, page
     from fsage.study import StudyError
 
     where_: Where = context.obj.on_one_target(None)
@@ -63,13 +63,13 @@ def site(
         return
     if sudoers:
         role = "servers" if servers else "clients"
-        user = site.user_of(where_.inventory, role)
+        user = inspect.user_of(where_.inventory, role)
         print(seam.sudo_rules(user, fsname_of(where_.target().spec), role), end="")
         return
     target = where_.target()
     plans = where_.plans(studies or [])
-    found_site = site.inspect(where_.inventory, tuned=bool(site.with_tuned_servers(plans)))
-    findings = site.findings(found_site, target, where_.other_targets(), plans)
+    found_site = inspect.inspect(where_.inventory, tuned=bool(inspect.with_tuned_servers(plans)))
+    findings = inspect.findings(found_site, target, where_.other_targets(), plans)
     for plan in plans if studies else ():
         try:
             plan.check()

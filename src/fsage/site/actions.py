@@ -21,7 +21,7 @@ from fsage.model.target import Limits
 from fsage.plan import Plan, words
 from fsage.plan.target import Target
 from fsage.run import progress
-from fsage.site import Site
+from fsage.site.inspect import Site
 from fsage.study import StudyError
 from fsage.study.cells import Cell
 

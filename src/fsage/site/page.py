@@ -12,7 +12,8 @@ from rich.text import Text
 from fsage.base.sizes import duration, round_size
 from fsage.plan import Plan
 from fsage.plan.target import Target
-from fsage.site import Host, Site, actions
+from fsage.site import actions
+from fsage.site.inspect import Host, Site
 from fsage.study import StudyError
 from fsage.text.shown import Terminal, code
 

@@ -1,1 +1,1 @@
-"""What lies below a local target: loop devices, copies of file systems, models of slower disks, queues, control groups."""
+"""What lies below a local target: loop devices, copies of file systems, models of slower disks, control groups."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fsage.model.declaration import EVERY_S
 from fsage.plan import Plan
 from fsage.plan.target import Target
-from fsage.site import Site
 from fsage.site.actions import Act, by_state, changes_server_cache, may_be_root, missing_cells, names_of
+from fsage.site.inspect import Site
 
 LOCKS_A_PHASE = 12
 """Twice, and six times where others take new locks meanwhile (.host.clients)."""
