@@ -71,8 +71,9 @@ def test_extents_do_not_depend_on_the_cpu_that_the_scheduler_chose(spec, monkeyp
     digests = []
 
     def move_to(cpu: int) -> None:
+        bound_to = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {cpu})
-        os.sched_setaffinity(0, allowed)
+        os.sched_setaffinity(0, bound_to)
 
     for then in sorted(allowed)[:2]:
 
