@@ -251,9 +251,14 @@ def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan):
     turned = {"label": "emptiness", "state": "30.00", "against": "60.00"}
     study["headline"] = [{**asked, "measures": ["read_bw_mib_s"]} for asked in (pair, turned)]
     assert not words.notes(edited(plan, study)), "asked both ways, it is one test: 2 would be too many"
+    [largest] = edited(plan, {**study, "headline": [{**pair, "at": {"transfer_size": "4096K"}}]}).study.headline
+    assert largest.at == {"transfer_size": 4 << 20}
     for wrong, said in (
         ({"measures": ["raed_bw_mib_s"]}, r"'measures' names 'raed_bw_mib_s': the cells have read_bw_mib_s, write"),
-        ({"at": {"transfer_size": 3}}, r"no cell has the parameters in 'at'"),
+        ({"at": {"transfer_size": 3}}, r"headline\[0\].at.transfer_size: 3 is not a size"),
+        ({"at": {"transfersize": "1M"}}, r"at.transfersize: unknown key; did you mean 'transfer_size'"),
+        ({"at": {"transfer_size": "1K"}}, r"no cell of the largest transfer_size, which is compared, has .*: 1K"),
+        ({"at": {"transfer_size": ["4M", "1M"]}}, r"at.transfer_size: has several levels: give one"),
     ):
         with pytest.raises(StudyError, match=said):
             edited(plan, {**study, "headline": [{**pair, **wrong}]})

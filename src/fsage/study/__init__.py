@@ -23,7 +23,7 @@ from fsage import recipes, workloads
 from fsage.base import Json
 from fsage.model import tuning
 from fsage.recipes import State
-from fsage.study.cells import Cell, CellAxes, Combination, check_number, shuffled
+from fsage.study.cells import Cell, CellAxes, Combination, check_number, level_text, shuffled
 from fsage.study.cells import schemas as cells_schemas
 from fsage.study.comparisons import (
     COMPARE,
@@ -220,6 +220,19 @@ class Study(Strict):
                     filters.append(axes.read(entry))
         return filters
 
+    @field_validator("headline")
+    @classmethod
+    def _read_headline(cls, lines: list[Headline], info: ValidationInfo) -> list[Headline]:
+        planned = info.data.get("cells")
+        if not planned:
+            return lines
+        read: list[Headline] = []
+        with Problems() as wrong:
+            for index, line in enumerate(lines):
+                with wrong.at(index, "at"):
+                    read.append(line.model_copy(update={"at": planned.params_of(line.at)}))
+        return read
+
     @field_validator("compare", mode="plain", json_schema_input_type=COMPARE)
     @classmethod
     def _read_compare(cls, block: object, info: ValidationInfo) -> Compare | None:
@@ -270,18 +283,17 @@ class Study(Strict):
 
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
-        rates = set()
-        is_met = False
-        for combination in self.cells.combinations:
-            for rate in workloads.rates_of(combination.params):
-                rates.add(rate)
-                is_met = is_met or line.meets(combination.params)
+        cells = [combination.params for combination in self.cells.combinations]
+        largest = max(params.get("transfer_size") or 0 for params in cells)
+        rates = {rate for params in cells for rate in workloads.rates_of(params)}
+        is_met = any(line.meets(params) for params in cells if (params.get("transfer_size") or 0) == largest)
         wrong = []
         for measure in line.measures:
             if measure not in rates:
                 wrong.append(f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}")
         if not is_met and not wrong:
-            wrong.append(f"no cell has the parameters in 'at': {show(line.at)}")
+            levels = ", ".join(f"{key}: {level_text(key, level)}" for key, level in line.at.items())
+            wrong.append(f"no cell of the largest transfer_size, which is compared, has what 'at' names: {levels}")
         return wrong
 
     @cached_property

@@ -145,6 +145,20 @@ class CellAxes:
         """Return levels of a parameter as written elsewhere in the study; raises ValueError."""
         return _levels(self.model, key, value)
 
+    def params_of(self, levels: Json) -> Json:
+        """Return parameters as cells have them, of levels written elsewhere in the study; raises ValidationError."""
+        params: Json = {}
+        with Problems() as wrong:
+            for key, value in levels.items():
+                with wrong.at(key):
+                    if key not in self.keys:
+                        raise ValueError(unknown_key(key, self.keys))
+                    level, *others = self.read_levels(key, value)
+                    if others:
+                        raise ValueError("has several levels: give one")
+                    params[key] = list(level) if isinstance(level, tuple) else level
+        return params
+
     def levels_of(self, key: str) -> tuple[Any, ...]:
         """Return the levels of a parameter, whether given as a list or as a value; none if not given."""
         if key in self.fixed:

@@ -267,7 +267,11 @@ class Headline(Strict):
     state: str = Field(description="the state in question")
     against: str = Field(description="the state that it is compared with")
     measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all rates")
-    at: dict[str, object] = Field({}, description="levels of the cells' parameters; none: all levels")
+    at: dict[str, object] = Field(
+        {},
+        description="one level each of some parameters of the cells, such as {direct: true}; none: all levels; "
+        "only the largest transfer_size is compared",
+    )
 
     @property
     def pair(self) -> frozenset[str]:
