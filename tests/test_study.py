@@ -164,6 +164,12 @@ def test_lists_are_axes_and_name_the_cells(load):
     assert {cell.params["transfer_size"] for cell in cells} == {64 * MIB}, "a value names nothing"
 
 
+def test_close_levels_name_states_of_their_own(load):
+    text = (CONFIG / "allocator_last.yaml").read_text().replace("[99.9]", "[50, 99.9999991, 99.9999992]")
+    names = [state.name for state in load(text, "allocator_last").expanded]
+    assert names == ["50.4M", "99.9999991.4M", "99.9999992.4M"]
+
+
 def test_order_is_random_by_state_and_seed_but_always_the_same(load):
     study = load_study(PLAIN / "series1.yaml")
     assert names(study) == names(load_study(PLAIN / "series1.yaml"))

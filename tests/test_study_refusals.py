@@ -200,6 +200,12 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
     ("name", "words", "instead", "message"),
     [
         ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
+        (
+            "mkfs",
+            '["PAF:40.00@264M", "PAF:80.50@264M"]',
+            '["PAF:80.50:1@264M", "PAF:80.50:2@264M"]',
+            "states: 2 are called '80.50+2@264M', and a name is of one: change a seed or level",
+        ),
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
         ("series1", "structures: 5 ", "structures: {80.50: 2} ", "states.structures.80.5: 80.5 is not text (quote"),

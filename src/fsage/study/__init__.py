@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -250,6 +251,9 @@ class Study(Strict):
         names = [state.name for state in self.expanded]
         if not names:
             refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
+        [(name, alike)] = Counter(names).most_common(1)
+        if alike > 1:
+            refuse([Problem(("states",), f"{alike} are called {name!r}, and a name is of one: change a seed or level")])
         with Problems() as wrong:
             for block in blocks:
                 with wrong.at("cells"):

@@ -55,7 +55,7 @@ def _state(states: States, fullness: float, hole_bytes: int, place: float | None
     if place is not None:
         axes["run_position"] = place
         run = {"run_bytes": states.run_size}
-    name = f"{fullness:g}.{format_size(hole_bytes)}" + (f".{place:g}" if run else "")
+    name = f"{fullness:.15g}.{format_size(hole_bytes)}" + (f".{place:.15g}" if run else "")
     nominal = {
         "recipe": "allocator",
         "fullness_percent": fullness,
