@@ -200,6 +200,13 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
     ("name", "words", "instead", "message"),
     [
         ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
+        ("replica", "cells:", "compare: {study: replica, holes: copied}\ncells:", "compare.holes: unknown key"),
+        (
+            "kernels",
+            "target: kernel",
+            "targets: {bind: capacity}",  # which what use aged has not
+            "targets.bind: 'capacity' is not allowed; allowed: none, for all states share no axis",
+        ),
         (
             "mkfs",
             '["PAF:40.00@264M", "PAF:80.50@264M"]',

@@ -277,9 +277,12 @@ class Study(Strict):
     def _check_dealt(self, wrong: Problems) -> None:
         """Note why several targets could not be what `targets` says."""
         if isinstance(self.targets, Bind):
-            axes = list(self.expanded[0].axes)
+            axes = [axis for axis in self.expanded[0].axes if all(axis in state.axes for state in self.expanded)]
             if self.targets.bind not in axes:
-                wrong.add(("targets", "bind"), unknown_value(self.targets.bind, axes))
+                wrong.add(
+                    ("targets", "bind"),
+                    unknown_value(self.targets.bind, axes or ["none, for all states share no axis"]),
+                )
         if self.targets == SHARE and not self.headline:
             wrong.add(
                 "targets", "targets that share states all measure those that 'headline' compares, and it is empty"

@@ -302,7 +302,8 @@ class Compare:
     def read(cls, block: Any, states: Any) -> Compare:
         """Return what a block names; raises ValidationError for axes that the states do not have."""
         expanded = recipes.load(states.recipe).expand(states)
-        axes = [key for key in levels_of_states(expanded) if key != "notation"]
+        keys = type(states).model_fields.keys() - {"notation"}  # others a recipe makes itself, such as `holes`
+        axes = [key for key in levels_of_states(expanded) if key in keys]
         levels = {}
         study: Any = block_of(block).get("study")
         with Problems() as wrong:
