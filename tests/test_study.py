@@ -213,11 +213,12 @@ def test_iterations_lie_at_places_and_a_layout_that_is_built_once_has_as_many_as
     study = blocks()
     study["states"] |= {"capacity": [80], "fragmentation": [0, 50], "structures": 3, "seed": 5}
     study["cells"] = {"workload": "sequential", "transfer_size": "64M", **given}
-    loaded = load(study)
+    loaded = load({**study, "additional_cells": [study["cells"]]})
     places = {}
     for state in recipes.expand(loaded):
-        cells = loaded.combinations(state)
-        places[state.name] = [(cell.params["iteration"], cell.params["place"]) for cell in cells]
+        cells = [(cell.params["iteration"], cell.params["place"]) for cell in loaded.combinations(state)]
+        places[state.name] = cells[: len(cells) // 2]
+        assert cells == 2 * places[state.name], "additional cells are as many, and lie alike"
     assert list(places) == ["80.00@264M", "80.50+5@264M", "80.50+6@264M", "80.50+7@264M"]
     assert places["80.00@264M"] == list(enumerate(whole, start=1))
     assert places["80.50+6@264M"] == second

@@ -316,10 +316,11 @@ class Study(Strict):
 
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
-        every = self.cells.of_state(state.nominal.get("structure"), state.layouts)
+        layout = state.nominal.get("structure"), state.layouts
+        every = self.cells.of_state(*layout)
         for additional in self.additional_cells:
             if not additional.states or any_means(additional.states, state.name):
-                every += additional.combinations
+                every += additional.of_state(*layout)
         for filters in (self.only, self._narrowed):
             if filters:
                 of_state = of_cells(filters, state)

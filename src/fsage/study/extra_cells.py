@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -148,11 +147,10 @@ class AdditionalCells:
                     wrong.add("stop", "stands in 'cells' only")
         return cls(states, cells)
 
-    @cached_property
-    def combinations(self) -> tuple[Combination, ...]:
+    def of_state(self, structure: int | None, layouts: int) -> tuple[Combination, ...]:
         """The cells of one state; their names begin with the workload's, so that they are no others'."""
         prefix = f"{self.cells.workload}_"
-        return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.combinations)
+        return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.of_state(structure, layouts))
 
 
 def additional_schemas(handler: object) -> list[Json]:
