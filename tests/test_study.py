@@ -224,6 +224,17 @@ def test_iterations_lie_at_places_and_a_layout_that_is_built_once_has_as_many_as
     assert places["80.50+6@264M"] == second
 
 
+def test_a_parameter_that_may_be_null_may_be_written_so(load):
+    """As a value it is the default; as a level it names cells."""
+    study = blocks()
+    study["cells"] |= {"transfer_size": "64M", "mount": None, "amount_percent": [None, 5], "iterations": 1}
+    loaded = load(study)
+    cells = {cell.name: (cell.params["amount_percent"], cell.params.get("mount")) for cell in cells_in(loaded)}
+    assert cells == {"amount_percent-null_i1": (None, None), "amount_percent-5_i1": (5, None)}
+    [cell] = cells_in(loaded.narrowed({"amount_percent": "null"}))
+    assert cell.name == "amount_percent-null_i1"
+
+
 @pytest.mark.parametrize(("every", "places"), [(1, [1, 3, 5, 7, 9]), (3, [1, 5]), (4, [1, 6]), (5, [1])])
 def test_sentinels_come_first_and_after_every_few(load, every, places):
     cells = cells_in(load(blocks(sentinels={"every": every, "transfer_size": "64M"})))
