@@ -224,6 +224,12 @@ def test_iterations_lie_at_places_and_a_layout_that_is_built_once_has_as_many_as
     assert places["80.50+6@264M"] == second
 
 
+def test_a_seed_that_is_to_be_drawn_is_drawn_for_aged_states_too(load):
+    text = (CONFIG / "kernels.yaml").read_text().replace("seed: 1", "seed: null")
+    states = load(text.replace('{default: 2, "80.50": 10}', "1"), "kernels").expanded
+    assert {step.seed for state in states for step in state.steps(1, 7)} == {7}
+
+
 def test_a_parameter_that_may_be_null_may_be_written_so(load):
     """As a value it is the default; as a level it names cells."""
     study = blocks()

@@ -216,6 +216,12 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
         ("series1", "structures: 5 ", "structures: {80.50: 2} ", "states.structures.80.5: 80.5 is not text (quote"),
+        (
+            "series1",
+            "seed: 67005",
+            f"seed: {2**63 - 1}",  # the second layout's is no number of 63 bits
+            "states.seed: 9223372036854775807 is too large; allowed: at most 1000000000000000000",
+        ),
         ("series1", "structures: 5 ", "structures: 100 ", "states.structures: 100 is too large; allowed: at most 99"),
     ],
 )

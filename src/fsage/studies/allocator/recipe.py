@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import BLOCK_BYTES, format_size
-from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Size, SizeInBlocks, State, Strict
 
 from .model import PlantFreeSpace
 
@@ -24,7 +24,7 @@ class States(Strict):
     run_position: Annotated[tuple[Percent, ...], Levels()] = Field(
         (50.0,), description="where the run begins, in percent of the device; without run_size of no effect"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="without effect: nothing is drawn")
+    seed: Seed | None = Field(None, description="without effect: nothing is drawn")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="without effect: no state is reached from another one"
     )

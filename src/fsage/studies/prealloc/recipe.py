@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import format_size
-from fsage.api.study import Levels, Problems, Size, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Size, State, Strict
 
 from .model import DeleteFiles, Interleave
 
@@ -28,7 +28,7 @@ class States(Strict):
         description="how many of the files are deleted before the cells"
     )
     files: Annotated[int, Field(ge=2, le=999)] = Field(20, description="how many files fill the target")
-    seed: Annotated[int, Field(ge=0)] | None = Field(
+    seed: Seed | None = Field(
         None, description="seed of the order in which files are deleted; null: drawn once and recorded"
     )
     reuse: Literal["nested", "fresh"] = Field(
