@@ -213,6 +213,8 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
             '["PAF:80.50:1@264M", "PAF:80.50:2@264M"]',
             "states: 2 are called '80.50+2@264M', and a name is of one: change a seed or level",
         ),
+        ("allocator", "[50, 80, 90]", "[0, 80]", "states.fullness[0]: 0 is too small; allowed: above 0"),
+        ("allocator", "[50, 80, 90]", "[80, 100]", "states.fullness[1]: 100 is too large; allowed: below 100"),
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
         ("series1", "structures: 5 ", "structures: {80.50: 2} ", "states.structures.80.5: 80.5 is not text (quote"),
