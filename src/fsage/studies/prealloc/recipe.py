@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import format_size
-from fsage.api.study import Levels, Problems, Seed, Size, State, Strict
+from fsage.api.study import Levels, Problems, Seed, SizeInBlocks, State, Strict
 
 from .model import DeleteFiles, Interleave
 
@@ -21,7 +21,7 @@ class States(Strict):
     """Block `states:` of a study: every preallocation size with every count of deleted files, and each size clean."""
 
     recipe: Literal["prealloc"] = "prealloc"
-    preallocation_size: Annotated[tuple[Size, ...], Levels()] = Field(
+    preallocation_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field(
         description="how much the allocator preallocates for a file; the target's scale does not apply"
     )
     deleted: Annotated[tuple[Annotated[int, Field(ge=1, le=999, strict=True)], ...], Levels()] = Field(
