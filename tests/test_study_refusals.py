@@ -81,6 +81,18 @@ STATES = (
             "headline[0].state: '80.3' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M",
         ),
         (
+            "headline",
+            [{"label": "x", "state": "80.30", "against": "80.30@264M"}],
+            "headline[0].against: '80.30@264M' is the state itself: name another",
+        ),
+        (
+            "headline",
+            [{"label": "x", "state": "70.30", "against": "70.30"}],
+            "headline[0].state: '70.30' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M\n"
+            "small.yaml: headline[0].against: '70.30' is no state here; did you mean '80.30'? they go from 10.00@264M "
+            "to 80.30@264M",
+        ),
+        (
             "compare",
             {"study": "smal"},
             "compare.study: there is no study 'smal' in here; did you mean 'small'? there are: small",

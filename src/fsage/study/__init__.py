@@ -259,9 +259,12 @@ class Study(Strict):
                 with wrong.at("cells"):
                     workloads.rates_of(block.combinations[0].params)
             for index, pair in enumerate(self.headline):
+                meant: list[list[str]] = []
                 for key in ("state", "against"):
                     with wrong.at("headline", index, key):
-                        find_state(getattr(pair, key), names)
+                        meant.append(find_state(getattr(pair, key), names))
+                if meant and meant == [meant[0]] * 2:
+                    wrong.add(("headline", index, "against"), f"{show(pair.against)} is the state itself: name another")
                 for text in self._misses(pair):
                     wrong.add(("headline", index), text)
             self._check_dealt(wrong)

@@ -247,13 +247,15 @@ def known_names(text: str, names: list[str]) -> str:
     return f"it has {known}"
 
 
-def find_state(text: str, names: list[str]) -> None:
+def find_state(text: str, names: list[str]) -> list[str]:
+    """The state that `text` means, in all its layouts. Raises ValueError for none and for several."""
     matching = [name for name in names if means(text, name)]
     if not matching:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
     if len(set(map(unseeded, matching))) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
+    return matching
 
 
 NAME = Spelled(r"[a-z][a-z0-9_]{0,31}", "a name of at most 32 of a-z, 0-9 and '_', a letter first")
