@@ -156,6 +156,10 @@ def test_a_state_that_may_be_two_is_refused(refused):
         ("", "small.yaml: it is empty; a study has the keys name, title, question, states, cells at least, as config/"),
         ("name: a\nstates:\n\trecipe: paf", "small.yaml: line 3, column 1: a tab, where YAML takes blanks: indent"),
         ("name: a\nname: b\n", "small.yaml: line 2, column 1: the key 'name' is there twice"),
+        ("states:\n  no: 1", "small.yaml: line 2, column 3: the key 'no' is no text to YAML: put it in quotes"),
+        ("a: [1, 017]", "small.yaml: line 1, column 8: YAML reads 017 as 15: write that, or put it in quotes"),
+        ("a: 12:30", "small.yaml: line 1, column 4: YAML reads 12:30 as 750: write that, or put it in quotes"),
+        ("a: 1\n...\nb: 2", "small.yaml: line 3, column 1: a second document begins, and a file has one"),
         ("? [a]\n: 1", "small.yaml: line 1, column 3: found unhashable key"),
         ("title: a: b", "small.yaml: line 1, column 9: a colon in a value: quote it, such as title: 'a: b'"),
         (
@@ -229,7 +233,7 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
         ("allocator", "[50, 80, 90]", "[80, 100]", "states.fullness[1]: 100 is too large; allowed: below 100"),
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
-        ("series1", "structures: 5 ", "structures: {80.50: 2} ", "states.structures.80.5: 80.5 is not text (quote"),
+        ("series1", "structures: 5 ", "structures: {80.50: 2} ", "the key '80.50' is no text to YAML: put it"),
         (
             "series1",
             "seed: 67005",
