@@ -469,3 +469,16 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
 def test_a_budget_wants_something_to_compare(plan):
     with pytest.raises(StudyError, match="a budget measures first what `headline` compares, and it has none"):
         adaptive.check(plan, 0.03, 600)
+
+
+@pytest.mark.parametrize(
+    "states",
+    [{"recipe": "replica", "layouts": ["ost1.gz"]}, {"recipe": "aged", "images": ["ost1.gz"], "trusted": True}],
+)
+def test_a_layout_that_is_not_there_is_said_before_the_target_is_claimed(tmp_path, states):
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "layouts/ost01.gz").touch()
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
+    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
+    with pytest.raises(StudyError, match=r"layouts has no file 'ost1.gz'; did you mean 'ost01.gz'\?"):
+        planned.check()

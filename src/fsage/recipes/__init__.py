@@ -163,4 +163,4 @@ def _in_blocks(size_bytes: int) -> int:
 SizeInBlocks = Annotated[Size, AfterValidator(_in_blocks)]
 """A multiple of the block that file systems give files."""
 Seed = Annotated[int, Field(ge=0, le=10**18)]
-"""Of a study's states. Further layouts have the seeds after it, and all of them are numbers of 63 bits."""
+"""That of the first layout; others have the seeds after it, and all of them fit into 63 bits."""
