@@ -253,6 +253,16 @@ def test_sentinels_come_first_and_after_every_few(load, every, places):
 
 
 @pytest.mark.parametrize(
+    ("named", "traced"),
+    [("80.30", "80.30+5@264M"), ("80.30@264M", "80.30+5@264M"), ("80.30+6@264M", "80.30+6@264M")],
+)
+def test_the_first_layout_of_a_state_is_traced_or_the_one_that_is_named(load, named, traced):
+    study = blocks(traces={"states": [named], "transfer_size": "8M"})
+    study["states"] |= {"structures": 3, "seed": 5}
+    assert [state for state, cell in names(load(study)) if cell == "traced_1"] == [traced]
+
+
+@pytest.mark.parametrize(
     ("filters", "kept"),
     [
         ({"only": [{"capacity": 80, "transfer_size": ["8M"]}]}, 4),

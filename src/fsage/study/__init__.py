@@ -388,8 +388,7 @@ class Study(Strict):
             cells.append((combination.name, "planned", combination.params))
         if self.sentinels and planned and len(planned) % self.sentinels.every == 0:
             cells.append(self.sentinels.cell(len(planned) // self.sentinels.every + 1))
-        # One structure of a state shows where its requests go.
-        if self.traces and state.nominal.get("structure", 1) == 1 and any_means(self.traces.states, state.name):
+        if self.traces and self.traces.of_state(state.name, state.nominal.get("structure", 1) == 1):
             cells.append(self.traces.cell())
         if self.reference_reads:
             cells.append(self.reference_reads.cell(2))

@@ -20,6 +20,7 @@ from fsage.study.cells import (
     of_workload,
 )
 from fsage.study.cells import schema as cells_schema
+from fsage.study.comparisons import any_means
 from fsage.text.strict import AnyOf, Problems, Strict, block_of, count_of, names_of, refuse
 
 
@@ -78,6 +79,10 @@ class Traces:
                 states = names_of(traced.get("states"), least=1)
             params = _one_cell(traced, planned, "states", "traced cells", wrong)
         return cls(states, {**params, "iteration": 1})
+
+    def of_state(self, name: str, is_first: bool) -> bool:
+        """Whether a state is traced. One layout shows where its requests go: the first, or one that is named itself."""
+        return name in self.states or (is_first and any_means(self.states, name))
 
     def cell(self) -> tuple[str, str, dict[str, object]]:
         """Return name, kind and parameters."""
