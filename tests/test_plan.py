@@ -482,3 +482,13 @@ def test_a_layout_that_is_not_there_is_said_before_the_target_is_claimed(tmp_pat
     planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
     with pytest.raises(StudyError, match=r"layouts has no file 'ost1.gz'; did you mean 'ost01.gz'\?"):
         planned.check()
+
+
+@pytest.mark.parametrize(("hole", "least"), [("4K", 50), ("36K", 10)])
+def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least):
+    for fullness, refused in ((least, False), (least - 0.1, True)):
+        states = {"recipe": "allocator", "fullness": fullness, "hole_size": hole}
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
+        planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
+        with pytest.raises(StudyError, match="have no block of 4 KiB between") if refused else contextlib.nullcontext():
+            planned.check()
