@@ -492,3 +492,22 @@ def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least)
         planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
         with pytest.raises(StudyError, match="have no block of 4 KiB between") if refused else contextlib.nullcontext():
             planned.check()
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ({"amount_percent": 5}, "what the device writes in about 16 s"),  # how often, the claim finds
+        ({"passes": 3}, "what the device writes in about 16 s"),
+        ({"amount_percent": 5, "passes": 3}, "at most 4.8 GiB written"),
+    ],
+)
+def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, cells, said):
+    study = {
+        **STUDY,
+        "name": "mine",
+        "cells": {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells},
+    }
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(study))
+    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/directory", tmp_path)
+    assert str(words.written(planned)) == said
