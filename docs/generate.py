@@ -215,11 +215,9 @@ def _values(shape: dict[str, Any]) -> Iterator[str]:
 
 def _range(shape: dict[str, Any]) -> str:
     """A number's kind and bounds."""
-    low = shape.get("minimum", shape.get("exclusiveMinimum"))
-    high = shape.get("maximum", shape.get("exclusiveMaximum"))
-    kind = "whole number" if shape["type"] == "integer" else "number"
-    above = f" above {low}" if "exclusiveMinimum" in shape else f" from {low}" if low is not None else ""
-    return f"{kind}{above}" + (f" to {high}" if high is not None else "")
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "to below"}
+    bounds = [f" {word} {shape[bound]}" for bound, word in words.items() if bound in shape]
+    return ("whole number" if shape["type"] == "integer" else "number") + "".join(bounds)
 
 
 @cache

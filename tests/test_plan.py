@@ -251,9 +251,14 @@ def test_a_comparison_may_be_of_one_rate_at_some_parameters(plan):
     turned = {"label": "emptiness", "state": "30.00", "against": "60.00"}
     study["headline"] = [{**asked, "measures": ["read_bw_mib_s"]} for asked in (pair, turned)]
     assert not words.notes(edited(plan, study)), "asked both ways, it is one test: 2 would be too many"
+    [largest] = edited(plan, {**study, "headline": [{**pair, "at": {"transfer_size": "4096K"}}]}).study.headline
+    assert largest.at == {"transfer_size": 4 << 20}
     for wrong, said in (
         ({"measures": ["raed_bw_mib_s"]}, r"'measures' names 'raed_bw_mib_s': the cells have read_bw_mib_s, write"),
-        ({"at": {"transfer_size": 3}}, r"no cell has the parameters in 'at'"),
+        ({"at": {"transfer_size": 3}}, r"headline\[0\].at.transfer_size: 3 is not a size"),
+        ({"at": {"transfersize": "1M"}}, r"at.transfersize: unknown key; did you mean 'transfer_size'"),
+        ({"at": {"transfer_size": "1K"}}, r"no cell of the largest transfer_size, which is compared, has .*: 1K"),
+        ({"at": {"transfer_size": ["4M", "1M"]}}, r"at.transfer_size: has several levels: give one"),
     ):
         with pytest.raises(StudyError, match=said):
             edited(plan, {**study, "headline": [{**pair, **wrong}]})
@@ -464,3 +469,45 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
 def test_a_budget_wants_something_to_compare(plan):
     with pytest.raises(StudyError, match="a budget measures first what `headline` compares, and it has none"):
         adaptive.check(plan, 0.03, 600)
+
+
+@pytest.mark.parametrize(
+    "states",
+    [{"recipe": "replica", "layouts": ["ost1.gz"]}, {"recipe": "aged", "images": ["ost1.gz"], "trusted": True}],
+)
+def test_a_layout_that_is_not_there_is_said_before_the_target_is_claimed(tmp_path, states):
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "layouts/ost01.gz").touch()
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
+    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
+    with pytest.raises(StudyError, match=r"layouts has no file 'ost1.gz'; did you mean 'ost01.gz'\?"):
+        planned.check()
+
+
+@pytest.mark.parametrize(("hole", "least"), [("4K", 50), ("36K", 10)])
+def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least):
+    for fullness, refused in ((least, False), (least - 0.1, True)):
+        states = {"recipe": "allocator", "fullness": fullness, "hole_size": hole}
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
+        planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
+        with pytest.raises(StudyError, match="have no block of 4 KiB between") if refused else contextlib.nullcontext():
+            planned.check()
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ({"amount_percent": 5}, "what the device writes in about 16 s"),  # how often, the claim finds
+        ({"passes": 3}, "what the device writes in about 16 s"),
+        ({"amount_percent": 5, "passes": 3}, "at most 4.8 GiB written"),
+    ],
+)
+def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, cells, said):
+    study = {
+        **STUDY,
+        "name": "mine",
+        "cells": {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells},
+    }
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(study))
+    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/directory", tmp_path)
+    assert str(words.written(planned)) == said

@@ -221,6 +221,7 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot():
         ("paf", {**AXES, "structures": {"80.51": 2}, "seed": 1}, "'80.51' is not allowed; did you mean '80"),
         ("paf", {**AXES, "notation": ["PAF:70.30@8M"]}, "goes without 'notation'"),
         ("prealloc", {"preallocation_size": ["1M"], "deleted": [5], "files": 4}, "5 is more than the 4 files"),
+        ("prealloc", {"preallocation_size": ["1M", "1022K"], "deleted": 1}, "1022K is no multiple of 4K, a block"),
         ("replica", {"layouts": ["a.txt", "a.gz"]}, "it is another layout's name"),
         ("replica", {"layouts": ["empty.txt"]}, "it is another layout's name, or 'empty'"),
     ],

@@ -228,7 +228,7 @@ def test_aliases_depth_and_length_of_a_study_are_limited(refused) -> None:
     laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     laughs += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
     assert "with its aliases written out it is longer than 4,194,304 bytes" in refused(laughs)
-    assert "line 1, column 8: *a stands before &a ends" in refused("a: &a [*a]")
+    assert "line 1, column 8: there is no &a that ends before *a" in refused("a: &a [*a]")
     assert "blocks lie more than 20 deep in each other" in refused("a: " + "[" * 100_000)
     assert "longer than 1,048,576 bytes" in refused("#" * (1 << 20) + "\na: 1")
     assert "a value of 20001 characters: put it in quotes" in refused("a: 1" + ":1" * 10_000)

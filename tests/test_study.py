@@ -164,6 +164,12 @@ def test_lists_are_axes_and_name_the_cells(load):
     assert {cell.params["transfer_size"] for cell in cells} == {64 * MIB}, "a value names nothing"
 
 
+def test_close_levels_name_states_of_their_own(load):
+    text = (CONFIG / "allocator_last.yaml").read_text().replace("[99.9]", "[50, 99.9999991, 99.9999992]")
+    names = [state.name for state in load(text, "allocator_last").expanded]
+    assert names == ["50.4M", "99.9999991.4M", "99.9999992.4M"]
+
+
 def test_order_is_random_by_state_and_seed_but_always_the_same(load):
     study = load_study(PLAIN / "series1.yaml")
     assert names(study) == names(load_study(PLAIN / "series1.yaml"))
@@ -207,14 +213,32 @@ def test_iterations_lie_at_places_and_a_layout_that_is_built_once_has_as_many_as
     study = blocks()
     study["states"] |= {"capacity": [80], "fragmentation": [0, 50], "structures": 3, "seed": 5}
     study["cells"] = {"workload": "sequential", "transfer_size": "64M", **given}
-    loaded = load(study)
+    loaded = load({**study, "additional_cells": [study["cells"]]})
     places = {}
     for state in recipes.expand(loaded):
-        cells = loaded.combinations(state)
-        places[state.name] = [(cell.params["iteration"], cell.params["place"]) for cell in cells]
+        cells = [(cell.params["iteration"], cell.params["place"]) for cell in loaded.combinations(state)]
+        places[state.name] = cells[: len(cells) // 2]
+        assert cells == 2 * places[state.name], "additional cells are as many, and lie alike"
     assert list(places) == ["80.00@264M", "80.50+5@264M", "80.50+6@264M", "80.50+7@264M"]
     assert places["80.00@264M"] == list(enumerate(whole, start=1))
     assert places["80.50+6@264M"] == second
+
+
+def test_a_seed_that_is_to_be_drawn_is_drawn_for_aged_states_too(load):
+    text = (CONFIG / "kernels.yaml").read_text().replace("seed: 1", "seed: null")
+    states = load(text.replace('{default: 2, "80.50": 10}', "1"), "kernels").expanded
+    assert {step.seed for state in states for step in state.steps(1, 7)} == {7}
+
+
+def test_a_parameter_that_may_be_null_may_be_written_so(load):
+    """As a value it is the default; as a level it names cells."""
+    study = blocks()
+    study["cells"] |= {"transfer_size": "64M", "mount": None, "amount_percent": [None, 5], "iterations": 1}
+    loaded = load(study)
+    cells = {cell.name: (cell.params["amount_percent"], cell.params.get("mount")) for cell in cells_in(loaded)}
+    assert cells == {"amount_percent-null_i1": (None, None), "amount_percent-5_i1": (5, None)}
+    [cell] = cells_in(loaded.narrowed({"amount_percent": "null"}))
+    assert cell.name == "amount_percent-null_i1"
 
 
 @pytest.mark.parametrize(("every", "places"), [(1, [1, 3, 5, 7, 9]), (3, [1, 5]), (4, [1, 6]), (5, [1])])
@@ -226,6 +250,16 @@ def test_sentinels_come_first_and_after_every_few(load, every, places):
         assert (cell.name, cell.params["iteration"]) == (f"sentinel_{number}", number)
         assert cell.params["transfer_size"] == 64 * MIB
     assert len(cells) == 4 + len(watch)
+
+
+@pytest.mark.parametrize(
+    ("named", "traced"),
+    [("80.30", "80.30+5@264M"), ("80.30@264M", "80.30+5@264M"), ("80.30+6@264M", "80.30+6@264M")],
+)
+def test_the_first_layout_of_a_state_is_traced_or_the_one_that_is_named(load, named, traced):
+    study = blocks(traces={"states": [named], "transfer_size": "8M"})
+    study["states"] |= {"structures": 3, "seed": 5}
+    assert [state for state, cell in names(load(study)) if cell == "traced_1"] == [traced]
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,18 @@ STATES = (
             "headline[0].state: '80.3' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M",
         ),
         (
+            "headline",
+            [{"label": "x", "state": "80.30", "against": "80.30@264M"}],
+            "headline[0].against: '80.30@264M' is the state itself: name another",
+        ),
+        (
+            "headline",
+            [{"label": "x", "state": "70.30", "against": "70.30"}],
+            "headline[0].state: '70.30' is no state here; did you mean '80.30'? they go from 10.00@264M to 80.30@264M\n"
+            "small.yaml: headline[0].against: '70.30' is no state here; did you mean '80.30'? they go from 10.00@264M "
+            "to 80.30@264M",
+        ),
+        (
             "compare",
             {"study": "smal"},
             "compare.study: there is no study 'smal' in here; did you mean 'small'? there are: small",
@@ -144,6 +156,10 @@ def test_a_state_that_may_be_two_is_refused(refused):
         ("", "small.yaml: it is empty; a study has the keys name, title, question, states, cells at least, as config/"),
         ("name: a\nstates:\n\trecipe: paf", "small.yaml: line 3, column 1: a tab, where YAML takes blanks: indent"),
         ("name: a\nname: b\n", "small.yaml: line 2, column 1: the key 'name' is there twice"),
+        ("states:\n  no: 1", "small.yaml: line 2, column 3: the key 'no' is no text to YAML: put it in quotes"),
+        ("a: [1, 017]", "small.yaml: line 1, column 8: YAML reads 017 as 15: write that, or put it in quotes"),
+        ("a: 12:30", "small.yaml: line 1, column 4: YAML reads 12:30 as 750: write that, or put it in quotes"),
+        ("a: 1\n...\nb: 2", "small.yaml: line 3, column 1: a second document begins, and a file has one"),
         ("? [a]\n: 1", "small.yaml: line 1, column 3: found unhashable key"),
         ("title: a: b", "small.yaml: line 1, column 9: a colon in a value: quote it, such as title: 'a: b'"),
         (
@@ -200,9 +216,30 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path, encoding, called):
     ("name", "words", "instead", "message"),
     [
         ("iocontrol", "P6]", "P7]", "cells.pattern[5]: 'P7' is not allowed"),
+        ("replica", "cells:", "compare: {study: replica, holes: copied}\ncells:", "compare.holes: unknown key"),
+        (
+            "kernels",
+            "target: kernel",
+            "targets: {bind: capacity}",  # which what use aged has not
+            "targets.bind: 'capacity' is not allowed; allowed: none, for all states share no axis",
+        ),
+        (
+            "mkfs",
+            '["PAF:40.00@264M", "PAF:80.50@264M"]',
+            '["PAF:80.50:1@264M", "PAF:80.50:2@264M"]',
+            "states: 2 are called '80.50+2@264M', and a name is of one: change a seed or level",
+        ),
+        ("allocator", "[50, 80, 90]", "[0, 80]", "states.fullness[0]: 0 is too small; allowed: above 0"),
+        ("allocator", "[50, 80, 90]", "[80, 100]", "states.fullness[1]: 100 is too large; allowed: below 100"),
         ("allocator_groups", "run_size: 64M", "run_size: 4M", "states.run_size: 4M is not larger than a hole"),
         ("allocator_groups", "run_size: 64M", "run_size: 65537K", "states.run_size: 65537K is not larger than a hole"),
-        ("series1", "structures: 5 ", "structures: {80.50: 2} ", "states.structures.80.5: 80.5 is not text (quote"),
+        ("series1", "structures: 5 ", "structures: {80.50: 2} ", "the key '80.50' is no text to YAML: put it"),
+        (
+            "series1",
+            "seed: 67005",
+            f"seed: {2**63 - 1}",  # the second layout's is no number of 63 bits
+            "states.seed: 9223372036854775807 is too large; allowed: at most 1000000000000000000",
+        ),
         ("series1", "structures: 5 ", "structures: 100 ", "states.structures: 100 is too large; allowed: at most 99"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.api.study import State, Strict
+from fsage.api.study import Seed, State, Strict
 from fsage.studies.striping import recipe as striping
 from fsage.studies.striping.model import Stripe
 
@@ -36,7 +36,7 @@ class States(striping.Patterned):
 
     recipe: Literal["blast"] = "blast"
     database: Database = Field(description="what workload blast searches")
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="seed of the database's sequences")
+    seed: Seed | None = Field(0, description="seed of the database's sequences")
 
 
 def expand(states: States) -> list[State]:

@@ -15,6 +15,7 @@ It uses:
 - `Levels()`: marks a tuple as levels of an axis, each of which makes a state;
 - `OrBlock()`: marks `item | dict[str, item]`: one value for all, or a block with one for each name;
 - `Size`: bytes, written as `4K` or `1G`; `SizeInBlocks`: of whole blocks;
+- `Seed`: of the states' random draws, with room for the seeds of further layouts;
 - `Spelled(pattern, words)`: marks a text that must match a pattern, which the words explain;
 - `unknown_value(value, choices)`: the sentence for a value that is none of them, with the nearest.
 
@@ -78,7 +79,7 @@ from fsage.parse import BadOutput, check_end, is_launched
 from fsage.plan import Plan
 from fsage.plan.target import Target as DeclaredTarget
 from fsage.plan.target import targets_in
-from fsage.recipes import SizeInBlocks, State
+from fsage.recipes import Seed, SizeInBlocks, State
 from fsage.site.doctor import Check
 from fsage.statistics import enough as enough_units
 from fsage.study import StudyError

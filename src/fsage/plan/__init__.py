@@ -24,6 +24,7 @@ from fsage.study import Study, StudyError
 from fsage.study.cells import Cell
 from fsage.study.comparisons import known_names
 from fsage.study.files import load_study
+from fsage.text.strict import nearest
 
 WHOLE: Mapping[str, object] = {}  # no study is narrowed
 LAYOUTS = "layouts"
@@ -203,9 +204,21 @@ class Plan:
     def parts(self) -> Iterator[tuple[str, float, int]]:
         """What is begun on its own, with its seconds and bytes: each missing state's building, and each cell."""
         for state, cells in self.missing.items():
+            self._check_files(state)
             yield f"building state {state}", *self.estimates.reach(state)
             for cell in cells:
                 yield f"cell {cell.name} of state {state}", *self.estimates.cell(state, cell)
+
+    def _check_files(self, state: str) -> None:
+        """Raise StudyError for a file beside the studies that a state needs, and that is not there."""
+        for step in self.states[state].parts:
+            if step.needs_input:
+                name = plugins.beside(step, "inputs").file_of(step)
+                if not (self.layouts / name).exists():
+                    near = nearest(name, (path.name for path in self.layouts.glob("*"))) or " put it there"
+                    raise StudyError(
+                        f"study {self.study.name}: state {state}: {self.layouts} has no file {name!r};{near}"
+                    )
 
     def check_state(self, name: str) -> None:
         """Raise StudyError for a state that the study has not."""

@@ -81,7 +81,8 @@ def written(plan: Plan) -> Written:
     unknown = 0
     for _, cell in plan.missing_cells():
         cell_bytes = _cell_bytes(cell, cast(Claim, claim))
-        if cell_bytes and amount_mib is None and not cell.params.get("amount_percent"):
+        is_known = cell.params.get("amount_percent") and cell.params.get("passes")  # else the claim finds one of them
+        if cell_bytes and amount_mib is None and not is_known:
             unknown += 1
         else:
             cells_bytes += cell_bytes

@@ -11,7 +11,7 @@ from collections.abc import Sequence, Sized
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, Protocol
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from fsage.base import Json
 from fsage.base.sizes import format_size
@@ -162,3 +162,5 @@ def _in_blocks(size_bytes: int) -> int:
 
 SizeInBlocks = Annotated[Size, AfterValidator(_in_blocks)]
 """A multiple of the block that file systems give files."""
+Seed = Annotated[int, Field(ge=0, le=10**18)]
+"""That of the first layout; others have the seeds after it, and all of them fit into 63 bits."""

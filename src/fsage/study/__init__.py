@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ from fsage import recipes, workloads
 from fsage.base import Json
 from fsage.model import tuning
 from fsage.recipes import State
-from fsage.study.cells import Cell, CellAxes, Combination, check_number, shuffled
+from fsage.study.cells import Cell, CellAxes, Combination, check_number, level_text, shuffled
 from fsage.study.cells import schemas as cells_schemas
 from fsage.study.comparisons import (
     COMPARE,
@@ -220,6 +221,19 @@ class Study(Strict):
                     filters.append(axes.read(entry))
         return filters
 
+    @field_validator("headline")
+    @classmethod
+    def _read_headline(cls, lines: list[Headline], info: ValidationInfo) -> list[Headline]:
+        planned = info.data.get("cells")
+        if not planned:
+            return lines
+        read: list[Headline] = []
+        with Problems() as wrong:
+            for index, line in enumerate(lines):
+                with wrong.at(index, "at"):
+                    read.append(line.model_copy(update={"at": planned.params_of(line.at)}))
+        return read
+
     @field_validator("compare", mode="plain", json_schema_input_type=COMPARE)
     @classmethod
     def _read_compare(cls, block: object, info: ValidationInfo) -> Compare | None:
@@ -237,14 +251,20 @@ class Study(Strict):
         names = [state.name for state in self.expanded]
         if not names:
             refuse([Problem(("only",), "together with 'exclude' this leaves no cell to measure")])
+        [(name, alike)] = Counter(names).most_common(1)
+        if alike > 1:
+            refuse([Problem(("states",), f"{alike} are called {name!r}, and a name is of one: change a seed or level")])
         with Problems() as wrong:
             for block in blocks:
                 with wrong.at("cells"):
                     workloads.rates_of(block.combinations[0].params)
             for index, pair in enumerate(self.headline):
+                meant: list[list[str]] = []
                 for key in ("state", "against"):
                     with wrong.at("headline", index, key):
-                        find_state(getattr(pair, key), names)
+                        meant.append(find_state(getattr(pair, key), names))
+                if meant and meant == [meant[0]] * 2:
+                    wrong.add(("headline", index, "against"), f"{show(pair.against)} is the state itself: name another")
                 for text in self._misses(pair):
                     wrong.add(("headline", index), text)
             self._check_dealt(wrong)
@@ -260,9 +280,12 @@ class Study(Strict):
     def _check_dealt(self, wrong: Problems) -> None:
         """Note why several targets could not be what `targets` says."""
         if isinstance(self.targets, Bind):
-            axes = list(self.expanded[0].axes)
+            axes = [axis for axis in self.expanded[0].axes if all(axis in state.axes for state in self.expanded)]
             if self.targets.bind not in axes:
-                wrong.add(("targets", "bind"), unknown_value(self.targets.bind, axes))
+                wrong.add(
+                    ("targets", "bind"),
+                    unknown_value(self.targets.bind, axes or ["none, for all states share no axis"]),
+                )
         if self.targets == SHARE and not self.headline:
             wrong.add(
                 "targets", "targets that share states all measure those that 'headline' compares, and it is empty"
@@ -270,18 +293,17 @@ class Study(Strict):
 
     def _misses(self, line: Headline) -> list[str]:
         """What a primary comparison names that no cell has."""
-        rates = set()
-        is_met = False
-        for combination in self.cells.combinations:
-            for rate in workloads.rates_of(combination.params):
-                rates.add(rate)
-                is_met = is_met or line.meets(combination.params)
+        cells = [combination.params for combination in self.cells.combinations]
+        largest = max(params.get("transfer_size") or 0 for params in cells)
+        rates = {rate for params in cells for rate in workloads.rates_of(params)}
+        is_met = any(line.meets(params) for params in cells if (params.get("transfer_size") or 0) == largest)
         wrong = []
         for measure in line.measures:
             if measure not in rates:
                 wrong.append(f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}")
         if not is_met and not wrong:
-            wrong.append(f"no cell has the parameters in 'at': {show(line.at)}")
+            levels = ", ".join(f"{key}: {level_text(key, level)}" for key, level in line.at.items())
+            wrong.append(f"no cell of the largest transfer_size, which is compared, has what 'at' names: {levels}")
         return wrong
 
     @cached_property
@@ -297,10 +319,11 @@ class Study(Strict):
 
     def combinations(self, state: State) -> tuple[Combination, ...]:
         """Return the planned cells of a state that `only` and `exclude` leave, not yet in an order."""
-        every = self.cells.of_state(state.nominal.get("structure"), state.layouts)
+        layout = state.nominal.get("structure"), state.layouts
+        every = self.cells.of_state(*layout)
         for additional in self.additional_cells:
             if not additional.states or any_means(additional.states, state.name):
-                every += additional.combinations
+                every += additional.of_state(*layout)
         for filters in (self.only, self._narrowed):
             if filters:
                 of_state = of_cells(filters, state)
@@ -365,8 +388,7 @@ class Study(Strict):
             cells.append((combination.name, "planned", combination.params))
         if self.sentinels and planned and len(planned) % self.sentinels.every == 0:
             cells.append(self.sentinels.cell(len(planned) // self.sentinels.every + 1))
-        # One structure of a state shows where its requests go.
-        if self.traces and state.nominal.get("structure", 1) == 1 and any_means(self.traces.states, state.name):
+        if self.traces and self.traces.of_state(state.name, state.nominal.get("structure", 1) == 1):
             cells.append(self.traces.cell())
         if self.reference_reads:
             cells.append(self.reference_reads.cell(2))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -145,6 +145,20 @@ class CellAxes:
         """Return levels of a parameter as written elsewhere in the study; raises ValueError."""
         return _levels(self.model, key, value)
 
+    def params_of(self, levels: Json) -> Json:
+        """Return parameters as cells have them, of levels written elsewhere in the study; raises ValidationError."""
+        params: Json = {}
+        with Problems() as wrong:
+            for key, value in levels.items():
+                with wrong.at(key):
+                    if key not in self.keys:
+                        raise ValueError(unknown_key(key, self.keys))
+                    level, *others = self.read_levels(key, value)
+                    if others:
+                        raise ValueError("has several levels: give one")
+                    params[key] = list(level) if isinstance(level, tuple) else level
+        return params
+
     def levels_of(self, key: str) -> tuple[Any, ...]:
         """Return the levels of a parameter, whether given as a list or as a value; none if not given."""
         if key in self.fixed:
@@ -241,6 +255,8 @@ def check_division(transfer_sizes: Iterable[int]) -> None:
 
 def level_text(key: str, level: Any) -> str:
     """Return a level as it is written in a study and in the names of cells."""
+    if level is None:
+        return "null"
     if _is_size(key):
         return format_size(level)
     if isinstance(level, bool):
@@ -324,7 +340,9 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 def _levels(model: type[BaseModel], key: str, value: object) -> tuple[object, ...]:
     if not _is_list(model, key):
-        return read_levels(value, read_size if _is_size(key) else scalar_of)
+        read = read_size if _is_size(key) else scalar_of
+        may_be_null = type(None) in get_args(model.model_fields[key].annotation)
+        return read_levels(value, lambda level: None if level is None and may_be_null else read(level))
     if not isinstance(value, list):
         raise ValueError(f"{show(value)} is not a list, such as [a, b]")
     kind: Any = get_origin(model.model_fields[key].annotation)

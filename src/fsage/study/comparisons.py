@@ -247,13 +247,15 @@ def known_names(text: str, names: list[str]) -> str:
     return f"it has {known}"
 
 
-def find_state(text: str, names: list[str]) -> None:
+def find_state(text: str, names: list[str]) -> list[str]:
+    """The state that `text` means, in all its layouts. Raises ValueError for none and for several."""
     matching = [name for name in names if means(text, name)]
     if not matching:
         hint = nearest(text, [*names, *(name.partition("@")[0] for name in names)])
         raise ValueError(f"{show(text)} is no state here;{hint} they go from {names[0]} to {names[-1]}")
     if len(set(map(unseeded, matching))) > 1:
         raise ValueError(f"{show(text)} may mean {' or '.join(matching)}: give the whole name")
+    return matching
 
 
 NAME = Spelled(r"[a-z][a-z0-9_]{0,31}", "a name of at most 32 of a-z, 0-9 and '_', a letter first")
@@ -267,7 +269,11 @@ class Headline(Strict):
     state: str = Field(description="the state in question")
     against: str = Field(description="the state that it is compared with")
     measures: list[str] = Field([], description="rates that are compared, such as read_bw_mib_s; none: all rates")
-    at: dict[str, object] = Field({}, description="levels of the cells' parameters; none: all levels")
+    at: dict[str, object] = Field(
+        {},
+        description="one level each of some parameters of the cells, such as {direct: true}; none: all levels; "
+        "only the largest transfer_size is compared",
+    )
 
     @property
     def pair(self) -> frozenset[str]:
@@ -298,7 +304,8 @@ class Compare:
     def read(cls, block: Any, states: Any) -> Compare:
         """Return what a block names; raises ValidationError for axes that the states do not have."""
         expanded = recipes.load(states.recipe).expand(states)
-        axes = [key for key in levels_of_states(expanded) if key != "notation"]
+        keys = type(states).model_fields.keys() - {"notation"}  # others a recipe makes itself, such as `holes`
+        axes = [key for key in levels_of_states(expanded) if key in keys]
         levels = {}
         study: Any = block_of(block).get("study")
         with Problems() as wrong:

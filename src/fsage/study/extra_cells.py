@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -21,6 +20,7 @@ from fsage.study.cells import (
     of_workload,
 )
 from fsage.study.cells import schema as cells_schema
+from fsage.study.comparisons import any_means
 from fsage.text.strict import AnyOf, Problems, Strict, block_of, count_of, names_of, refuse
 
 
@@ -79,6 +79,10 @@ class Traces:
                 states = names_of(traced.get("states"), least=1)
             params = _one_cell(traced, planned, "states", "traced cells", wrong)
         return cls(states, {**params, "iteration": 1})
+
+    def of_state(self, name: str, is_first: bool) -> bool:
+        """Whether a state is traced. One layout shows where its requests go: the first, or one that is named itself."""
+        return name in self.states or (is_first and any_means(self.states, name))
 
     def cell(self) -> tuple[str, str, dict[str, object]]:
         """Return name, kind and parameters."""
@@ -148,11 +152,10 @@ class AdditionalCells:
                     wrong.add("stop", "stands in 'cells' only")
         return cls(states, cells)
 
-    @cached_property
-    def combinations(self) -> tuple[Combination, ...]:
+    def of_state(self, structure: int | None, layouts: int) -> tuple[Combination, ...]:
         """The cells of one state; their names begin with the workload's, so that they are no others'."""
         prefix = f"{self.cells.workload}_"
-        return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.combinations)
+        return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.of_state(structure, layouts))
 
 
 def additional_schemas(handler: object) -> list[Json]:

@@ -255,6 +255,10 @@ def _sentence(detail: Any, model: type[BaseModel]) -> str:
             return f"{show(value)} is too small; allowed: at least {ctx['ge']}"
         case "less_than_equal":
             return f"{show(value)} is too large; allowed: at most {ctx['le']}"
+        case "greater_than":
+            return f"{show(value)} is too small; allowed: above {ctx['gt']}"
+        case "less_than":
+            return f"{show(value)} is too large; allowed: below {ctx['lt']}"
     return f"{show(value)}: {detail['msg']}"
 
 

@@ -18,19 +18,35 @@ DEEPEST = 20
 LONGEST_PLAIN = 10_000
 """Most characters of a value without quotes: YAML tries it as number and date, in time that grows with the square."""
 OF_A_NODE = 16
+_TAG = "tag:yaml.org,2002:"
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
-    """PyYAML's safe loader, but a key that is there twice is an error instead of the last one winning."""
+    """PyYAML's safe loader, but what it reads otherwise than people do is an error.
+
+    A key that is there twice: the last one would win. The key no: it would be false. 010: it would be 8.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Json:
         seen = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if isinstance(key, yaml.ScalarNode) and key.tag != f"{_TAG}merge":
                 if key.value in seen:
                     raise _problem(f"the key {key.value!r} is there twice", key.start_mark)
+                if key.tag != f"{_TAG}str":
+                    raise _problem(f"the key {key.value!r} is no text to YAML: put it in quotes", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        number: int = super().construct_yaml_int(node)
+        digits = node.value.replace("_", "")
+        if ":" in digits or (digits.lstrip("+-").isdigit() and int(digits) != number):
+            raise _problem(f"YAML reads {node.value} as {number}: write that, or put it in quotes", node.start_mark)
+        return number
+
+
+_Loader.add_constructor(f"{_TAG}int", _Loader.construct_yaml_int)
 
 
 def load(text: str) -> Any:
@@ -64,8 +80,8 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> yaml.MarkedYAMLError:
     begun = lines[opened.line].strip() if opened else "\n".join(lines).strip().rpartition("\n")[2]
     if error.context and "end of stream" in problem:
         return _problem(f"the quote that begins here is not closed: {begun!r}", opened)
-    if "another document" in problem:
-        return _problem("a second document begins, and a file has one: remove the line ---", mark)
+    if "another document" in problem or "<document start>" in problem:
+        return _problem("a second document begins, and a file has one: remove the line --- or ...", mark)
     if "flow" in str(error.context):
         return _problem(f"a bracket is not closed: {begun!r}", opened)
     if not mark or mark.line >= len(lines):
@@ -137,7 +153,7 @@ def _check(text: str) -> None:
                 raise _problem(f"a value of {len(event.value)} characters: put it in quotes", event.start_mark)
         elif isinstance(event, yaml.AliasEvent):
             if anchor not in weights:
-                raise _problem(f"*{anchor} stands before &{anchor} ends", event.start_mark)
+                raise _problem(f"there is no &{anchor} that ends before *{anchor}", event.start_mark)
             weight = weights[anchor]
             anchor = None
         if anchor is not None:

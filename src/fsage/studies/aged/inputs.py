@@ -17,3 +17,8 @@ def needed(plan: Plan, step: Restore) -> tuple[str, str]:
             return hashlib.file_digest(content, "sha256").hexdigest(), str(image.absolute())
     except OSError as error:
         raise StudyError(f"study {plan.study.name}: image {image}: {error.strerror}") from error
+
+
+def file_of(step: Restore) -> str:
+    """The file in the folder layouts/ beside the study."""
+    return step.image

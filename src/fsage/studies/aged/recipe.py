@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import Step
-from fsage.api.study import Levels, Problems, Spelled, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Spelled, State, Strict
 from fsage.studies.replica.model import KeepFreeSpace
 
 from .model import Age, Restore, Way
@@ -44,7 +44,7 @@ class States(Strict):
     written_percent: Annotated[int, Field(ge=1, le=2000)] = Field(
         200, description="bytes that are written in all, in percent of the capacity"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of the use; null: drawn once and recorded")
+    seed: Seed | None = Field(None, description="seed of the use; null: drawn once and recorded")
     reuse: Literal["nested"] = Field("nested", description="each replica copies the original of the state before")
 
     @model_validator(mode="after")

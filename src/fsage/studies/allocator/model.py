@@ -45,11 +45,15 @@ class PlantFreeSpace(FreeSpace):
         return f"fill to {self.fullness_percent:g}% with holes of {self.hole_bytes} bytes{run}"
 
     def unavailable_because(self, capacity_bytes: int) -> str | None:
-        """Why a target of this capacity has no room for the run."""
+        """Why a target of this capacity has no room for the run, or for a block between its holes."""
         free = int(capacity_bytes * (1 - self.fullness_percent / 100))
-        if self.run_bytes <= free:
-            return None
-        return f"a run of {self.run_bytes} bytes is more than the {free} that are free at {self.fullness_percent:g}%"
+        at = f"at fullness {self.fullness_percent:g}%"
+        if self.run_bytes > free:
+            return f"a run of {self.run_bytes} bytes is more than the {free} that are free {at}"
+        holes = (free - self.run_bytes) // self.hole_bytes
+        if holes * (self.hole_bytes + BLOCK_BYTES) > capacity_bytes - self.run_bytes:
+            return f"holes of {self.hole_bytes} bytes have no block of 4 KiB between them {at}: give larger holes"
+        return None
 
     def wanted(self, usable: Extents) -> Extents:
         """The free extents that stay of an empty target's. ValueError where there is no place for the run."""

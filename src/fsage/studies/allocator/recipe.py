@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import BLOCK_BYTES, format_size
-from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Size, SizeInBlocks, State, Strict
 
 from .model import PlantFreeSpace
 
@@ -24,7 +24,7 @@ class States(Strict):
     run_position: Annotated[tuple[Percent, ...], Levels()] = Field(
         (50.0,), description="where the run begins, in percent of the device; without run_size of no effect"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="without effect: nothing is drawn")
+    seed: Seed | None = Field(None, description="without effect: nothing is drawn")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="without effect: no state is reached from another one"
     )
@@ -55,7 +55,7 @@ def _state(states: States, fullness: float, hole_bytes: int, place: float | None
     if place is not None:
         axes["run_position"] = place
         run = {"run_bytes": states.run_size}
-    name = f"{fullness:g}.{format_size(hole_bytes)}" + (f".{place:g}" if run else "")
+    name = f"{fullness:.15g}.{format_size(hole_bytes)}" + (f".{place:.15g}" if run else "")
     nominal = {
         "recipe": "allocator",
         "fullness_percent": fullness,

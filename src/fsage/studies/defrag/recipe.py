@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import Step
-from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Size, SizeInBlocks, State, Strict
 from fsage.studies.paf.model import FILES_AT_ONCE, METHOD, REQUEST_BYTES, Method, Populate
 from fsage.studies.paf.recipe import AT_ONCE_HELP, METHOD_HELP, REQUEST_HELP, FilesAtOnce
 
@@ -33,9 +33,7 @@ class States(Strict):
     file_percent: Annotated[int, Field(ge=1, le=49)] = Field(4, description="the file's share of the capacity")
     file_size: Size = Field(description="nominal size of the other files; the target's scale applies")
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="time limit for the tools that defragment")
-    seed: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="seed of the files; null: drawn once and recorded"
-    )
+    seed: Seed | None = Field(None, description="seed of the files; null: drawn once and recorded")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="nested: the next state defragments the file of the state before"
     )

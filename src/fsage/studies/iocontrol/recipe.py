@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import BLOCK_BYTES, Step, format_size
-from fsage.api.study import Levels, Problems, Size, SizeInBlocks, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Size, SizeInBlocks, State, Strict
 from fsage.studies.defrag.model import Defragment
 
 from .model import ContendedFiles, Sqlite
@@ -38,7 +38,7 @@ class States(Strict):
     )
     sqlite: bool = Field(False, description="true: make an SQLite database of file_percent too")
     time_limit_s: Annotated[int, Field(ge=1)] = Field(600, description="time limit for defragmenting")
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of the database")
+    seed: Seed | None = Field(None, description="seed of the database")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="nested: the next state defragments the file of the state before"
     )

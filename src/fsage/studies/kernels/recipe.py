@@ -35,7 +35,7 @@ def expand(states: States) -> list[State]:
 
 
 def _aged(way: Way, first: int | None, number: int, layouts: int) -> State:
-    seed = (first or 0) + number - 1
+    seed = (first or 0) + number - 1 if layouts > 1 else first
     [original, *_] = aged.expand(aged.States.model_validate({"recipe": "aged", "ways": [way], "seed": seed}))
     name = f"{way}+{seed}" if layouts > 1 else way
     axes: dict[str, object] = {"way": way}

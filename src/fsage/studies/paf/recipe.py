@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainValidator, PrivateAttr, model_validator
 
 from fsage.api.model import Step, format_size
-from fsage.api.study import Levels, OrBlock, Problems, Size, SizeInBlocks, State, Strict, unknown_value
+from fsage.api.study import Levels, OrBlock, Problems, Seed, Size, SizeInBlocks, State, Strict, unknown_value
 
 from .model import FILES_AT_ONCE, METHOD, REQUEST_BYTES, Filler, Fragment, Method, Populate
 from .notation import Generation, PaF, parse
@@ -49,9 +49,7 @@ class States(Strict):
     file_size: Annotated[tuple[Size, ...], Levels()] = Field(
         (), description="nominal size of a file; the target's scale applies"
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="seed of the files; null: drawn once and recorded"
-    )
+    seed: Seed | None = Field(None, description="seed of the files; null: drawn once and recorded")
     reuse: Literal["nested", "fresh"] = Field(
         "nested",
         description="nested: a larger BB is reached from a smaller one; fresh: each state is populated anew",

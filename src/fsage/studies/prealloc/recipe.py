@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fsage.api.model import format_size
-from fsage.api.study import Levels, Problems, Size, State, Strict
+from fsage.api.study import Levels, Problems, Seed, SizeInBlocks, State, Strict
 
 from .model import DeleteFiles, Interleave
 
@@ -21,14 +21,14 @@ class States(Strict):
     """Block `states:` of a study: every preallocation size with every count of deleted files, and each size clean."""
 
     recipe: Literal["prealloc"] = "prealloc"
-    preallocation_size: Annotated[tuple[Size, ...], Levels()] = Field(
+    preallocation_size: Annotated[tuple[SizeInBlocks, ...], Levels()] = Field(
         description="how much the allocator preallocates for a file; the target's scale does not apply"
     )
     deleted: Annotated[tuple[Annotated[int, Field(ge=1, le=999, strict=True)], ...], Levels()] = Field(
         description="how many of the files are deleted before the cells"
     )
     files: Annotated[int, Field(ge=2, le=999)] = Field(20, description="how many files fill the target")
-    seed: Annotated[int, Field(ge=0)] | None = Field(
+    seed: Seed | None = Field(
         None, description="seed of the order in which files are deleted; null: drawn once and recorded"
     )
     reuse: Literal["nested", "fresh"] = Field(

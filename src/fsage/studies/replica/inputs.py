@@ -41,6 +41,11 @@ def needed(plan: Plan, step: Replica) -> tuple[str, str]:
     return hashlib.sha256(text).hexdigest(), base64.b64encode(zlib.compress(text)).decode()
 
 
+def file_of(step: Replica) -> str:
+    """The file in the folder layouts/ beside the study."""
+    return step.layout
+
+
 def layout_of(step: Replica) -> Replica:
     """The step that copies the layout as it lies: the same for all steps of one layout."""
     return replace(step, joined=False)

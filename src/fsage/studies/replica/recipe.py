@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fsage.api.study import Levels, Problems, Spelled, State, Strict
+from fsage.api.study import Levels, Problems, Seed, Spelled, State, Strict
 
 from .model import Replica
 
@@ -36,9 +36,7 @@ class States(Strict):
         16, description="how many neighbouring groups one window of a sample has"
     )
     empty: bool = Field(True, description="measure the empty target too")
-    seed: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="seed of the samples; null: drawn once and recorded"
-    )
+    seed: Seed | None = Field(None, description="seed of the samples; null: drawn once and recorded")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="without effect: no state is reached from another one"
     )

@@ -16,7 +16,7 @@ import yaml
 from pydantic import Field, PlainValidator, model_validator
 
 from fsage.api.model import format_size, parse_size
-from fsage.api.study import Levels, Problems, Size, Spelled, State, Strict, unknown_value
+from fsage.api.study import Levels, Problems, Seed, Size, Spelled, State, Strict, unknown_value
 
 from .model import Nominal, Stripe
 
@@ -185,7 +185,7 @@ class Patterned(Strict):
         description="a file that cells may read after caches were dropped: percent of the capacity, or as large as a "
         "client's memory; null: none",
     )
-    seed: Annotated[int, Field(ge=0)] | None = Field(0, description="without effect: nothing is drawn")
+    seed: Seed | None = Field(0, description="without effect: nothing is drawn")
     reuse: Literal["nested", "fresh"] = Field(
         "nested", description="without effect: no layout is reached from another one"
     )
