@@ -213,10 +213,12 @@ def test_iterations_lie_at_places_and_a_layout_that_is_built_once_has_as_many_as
     study = blocks()
     study["states"] |= {"capacity": [80], "fragmentation": [0, 50], "structures": 3, "seed": 5}
     study["cells"] = {"workload": "sequential", "transfer_size": "64M", **given}
-    loaded = load({**study, "additional_cells": [study["cells"]]})
+    loaded = load({**study, "additional_cells": [study["cells"], {"workload": "limits", "iterations": 1}]})
     places = {}
     for state in recipes.expand(loaded):
-        cells = [(cell.params["iteration"], cell.params["place"]) for cell in loaded.combinations(state)]
+        *combinations, tried = loaded.combinations(state)
+        assert tried.name == "limits_i1", "the same at each place, so once"
+        cells = [(cell.params["iteration"], cell.params["place"]) for cell in combinations]
         places[state.name] = cells[: len(cells) // 2]
         assert cells == 2 * places[state.name], "additional cells are as many, and lie alike"
     assert list(places) == ["80.00@264M", "80.50+5@264M", "80.50+6@264M", "80.50+7@264M"]

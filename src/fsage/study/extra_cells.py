@@ -153,9 +153,14 @@ class AdditionalCells:
         return cls(states, cells)
 
     def of_state(self, structure: int | None, layouts: int) -> tuple[Combination, ...]:
-        """The cells of one state; their names begin with the workload's, so that they are no others'."""
+        """The cells of one state; their names begin with the workload's, so that they are no others'.
+
+        What lies at no place, as `limits`, is not done again in a state that is built once.
+        """
         prefix = f"{self.cells.workload}_"
-        return tuple(cell._replace(name=prefix + cell.name) for cell in self.cells.of_state(structure, layouts))
+        lies = "place" in self.cells.model.model_fields
+        cells = self.cells.of_state(structure, layouts) if lies else self.cells.combinations
+        return tuple(cell._replace(name=prefix + cell.name) for cell in cells)
 
 
 def additional_schemas(handler: object) -> list[Json]:
