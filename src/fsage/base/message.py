@@ -203,12 +203,12 @@ def check_regular(mode: int) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Raise ValueError where no file is put: a folder, a device or a pipe is there, or a link to one.
+    """Raise ValueError where no file is put: a folder, a device, a pipe or a link is there.
 
-    A file that is renamed into its place would take the place of /dev/null too, for all of the machine.
+    A file that is renamed into its place would take the place of /dev/stdout too, for all of the machine.
     """
     try:
-        check_regular(path.stat().st_mode)
+        check_regular(path.lstat().st_mode)
     except OSError:  # nothing is there, or whoever writes says why that cannot be
         return
     except NotTaken as why:
