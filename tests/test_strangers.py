@@ -142,8 +142,13 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path, monkeypatch) -> None
     full.mkdir()
     mounting.mount_call("fsage-test", str(full), "tmpfs", 0, "size=64k,mode=0755")
     try:
+        mine = full / "page.html"
+        mine.write_text("kept")
         with pytest.raises(OSError, match="No space left"):
             (full / "filling").write_bytes(bytes(1 << 20))
+        refused(fsage(*EVIDENCE, "--html", mine), f"fsage: {mine}: No space left on device")
+        refused(fsage(*EVIDENCE, "--beside", full / "log", "--", "true"), "the command ended with exit code 0")
+        assert mine.read_text() == "kept" and len(list(full.iterdir())) == 3
         refused(fsage("--results", str(full), "hold", "local"), f"{full}: No space left on device. Free some")
         monkeypatch.setattr(cli.Where, "last_results", tmp_path)
         monkeypatch.setattr(cli, "app", Mock(side_effect=OSError(errno.ENOSPC, "full")))

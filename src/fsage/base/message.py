@@ -215,6 +215,20 @@ def check_place(path: Path) -> None:
         raise ValueError(f"{path}: {why}; it is left as it is") from None
 
 
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes its place once all of it is written. Raises ValueError; what was there then stays."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb") as out:
+            yield out
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def bounded(stream: IO[bytes], most_bytes: int) -> bytes:
     """All of a stream. Raises NotTaken when there is more than allowed."""
     content = stream.read(most_bytes + 1)

@@ -22,7 +22,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from fsage import interrupt
 from fsage.base import Misuse, in_words
-from fsage.base.message import say
+from fsage.base.message import check_place, say
 
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed, with a message; 2 wrong options or arguments; 130 stopped."
 COMMON = {"target": "target_name", "results_root": "results", "studies": "studies", "inventories": "inventories"}
@@ -375,8 +375,7 @@ def check_writable(option: str, path: Path | None) -> None:
     """Raise ValueError, before the work begins, where the file of an option cannot be written at its end."""
     if path is None:
         return
-    if path.is_dir():
-        raise ValueError(f"{option} {path}: it is a folder, where a file is expected")
+    check_place(path)
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {path.parent}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
