@@ -221,6 +221,9 @@ def test_a_name_that_is_no_utf8_stands_escaped_in_a_page_and_on_the_terminal(fsa
         ("a.yaml", b"- {size: 64M, count: 1" + b"0" * 400 + b"}\n", "a number from 0 to 10^15"),
         ("a.csv", b"size,count\n1,1e308\n2,1e308\n", "a number from 0 to 10^15"),
         ("a.yaml", b"[" * 100_000, "deep in each other"),
+        ("a.csv", b"size,count\n1M,3,000\n", "line 2: has more values than size, count; write numbers without commas"),
+        ("a.csv", b"\xef\xbb\xbfsize,count\n1M,-1\n", "line 2: '-1' files of a size"),
+        ("a.txt", b"\xef\xbb\xbf1M\nx\n", "line 2: 'x' is not a size"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(fsage, tmp_path, name, text, said) -> None:
