@@ -30,6 +30,8 @@ COMMON = {"target": "target_name", "results_root": "results", "studies": "studie
 VALUES = {"str": "TEXT", "path": "PATH", "int": "N", "int range": "N", "float": "NUMBER", "float range": "NUMBER"}
 """What a help page calls a value, by its type."""
 STANDARD_INPUT = Path("-")
+WRITTEN = ("to", "html", "save", "beside")
+"""Options that name what is written, never on standard output."""
 CALLED_FROM = Path(os.environ.pop("FSAGE_CALLED_FROM", ""))
 """Where `./run fsage` was called; it works in the project's root, and so do the jobs that it starts."""
 
@@ -116,6 +118,9 @@ class Command(TyperCommand):
             if isinstance(error.__cause__, ValidationError):  # its sentence does not have the value
                 error.message = _wrong_value(error.__cause__)
             raise
+        for option in self.params:
+            if ctx.params.get(option.name) == STANDARD_INPUT and option.name in WRITTEN:
+                ctx.fail(f"--{option.name} - is no file or folder: name one")
         _find_paths(ctx)
         return rest
 
