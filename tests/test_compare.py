@@ -61,6 +61,26 @@ def test_what_only_one_has_and_other_layouts_are_said(tmp_path):
     assert "changed" not in text and "no change was found" not in text
 
 
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"figures/plot.pdf": "mine"},
+        {"index.html": "<title>mine</title>"},
+        {"index.html": "<title>fsage of a report</title>", "records.parquet": "mine"},
+    ],
+)
+def test_what_others_have_in_a_folder_is_left(tmp_path, there):
+    results = [table(tmp_path / name, states=STATES[:1]) for name in "ab"]
+    for name, text in there.items():
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).write_text(text)
+    for write in (lambda to: compare(*results, to), lambda to: history(results, to)):
+        with pytest.raises(ValueError, match="out has a report, or a page or figures of others, which would go"):
+            write(tmp_path / "out")
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(tmp_path / "out")): path.read_text() for path in files} == there
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path):
     def failed(record):
         record.update(status="failed", why='"no"', metrics={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import zipfile
 
 import pytest
@@ -11,6 +12,7 @@ from records import CONFIG, make_evidence, make_records, store
 
 from fsage.archive.crate import CrateError
 from fsage.archive.export import Credit, export, remake
+from fsage.host.system import mounting
 from fsage.plan import load_plan
 from fsage.records.store import Reason, write_manifest
 
@@ -48,6 +50,20 @@ def test_the_same_report_is_made_from_a_crate(plan, crate, tmp_path) -> None:
     assert len(files) > 10
     for path in files:
         assert (tmp_path / "again" / path).read_bytes() == (there / path).read_bytes(), path
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["made", "made.zip"])
+def test_on_a_full_disk_nothing_is_half_made_and_it_is_named(plan, crate, tmp_path, capfd, name) -> None:
+    mounting.mount_call("fsage-test", str(tmp_path), "tmpfs", 0, "size=64k")
+    try:
+        with pytest.raises(CrateError, match=rf"/{name}: No space left on device$"):
+            export(plan, STUDY, INVENTORY, tmp_path / name)
+        with pytest.raises(OSError, match="No space left on device"):
+            remake(crate, tmp_path / name)
+        assert not list(tmp_path.iterdir()) and not capfd.readouterr().err
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
 @pytest.mark.long

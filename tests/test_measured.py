@@ -68,7 +68,10 @@ def test_a_table_of_another_study_and_a_folder_of_other_things_are_refused(tmp_p
     table = ("--table", "docs/data/series1.parquet")
     other = preloaded.call("fsage", "figures", "series2", *table, **places)
     assert other.returncode == 1 and "holds records of series1, not of series2" in other.stderr
-    (tmp_path / "mine.txt").write_text("kept")
-    kept = preloaded.call("fsage", "figures", "series1", *table, "--to", tmp_path, **places)
-    assert kept.returncode == 1 and "is no folder of figures alone: name another" in kept.stderr
-    assert (tmp_path / "mine.txt").read_text() == "kept"
+    for name in ("text/my.txt", "figures/my.pdf"):
+        mine = tmp_path / name
+        mine.parent.mkdir()
+        mine.write_text("kept")
+        kept = preloaded.call("fsage", "figures", "series1", *table, "--to", mine.parent, **places)
+        assert kept.returncode == 1 and "is no folder that `fsage figures` made: name another" in kept.stderr
+        assert mine.read_text() == "kept"

@@ -96,11 +96,15 @@ def test_several_generations_add_up(quickstart, tmp_path):
     ("content", "why"),
     [(b"", "not a readable record"), (b"[1]", "not a readable record"), (b"[" * 100_000, "not a readable record"),
      (b'{"a": NaN}', "not a readable record"), (b"\xff\xfe", "not a readable record"),
-     (b'{"nominal": {"capacity_percent": "x"}}', "study: Field required")],
+     (b'{"nominal": {"capacity_percent": "x"}}', "study: Field required"), (None, "it is a link to what is not there")],
 )  # fmt: skip
 def test_a_broken_record_is_a_row_that_says_why(quickstart, tmp_path, content, why):
     paths = store(make_records(quickstart)[:2], tmp_path)
-    paths[0].write_bytes(content)
+    if content is None:
+        paths[0].unlink()
+        paths[0].symlink_to("away")
+    else:
+        paths[0].write_bytes(content)
     frame = dataset.load(paths)
     assert sorted(frame["status"]) == ["unreadable", "valid"]
     row = frame[frame["status"] == "unreadable"].iloc[0]

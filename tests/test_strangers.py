@@ -114,6 +114,8 @@ def test_what_a_study_or_machine_has_not_is_named_before_anything_is_done(fsage,
         ("count quickstart --layouts 1.5", "'1.5' is not a whole number"),
         ("evidence . --fail-on full=1000", "a percentage is at most 100"),
         ("evidence . --fail-on full", "it is NAME=NUMBER"),
+        ("evidence . --html -", "--html - is no file or folder: name one"),
+        ("image 80.50 -o -", "--to - is no file or folder: name one"),
         ("plan quickstart --budget 45", "budget: '45' is no length of time; write 45m"),
         ("plan quickstart --budget 8h --precision 0%", "precision: '0%' is not between"),
         ("run quickstart --budget 45", "budget: '45' is no length of time; write 45m"),
@@ -142,8 +144,13 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path, monkeypatch) -> None
     full.mkdir()
     mounting.mount_call("fsage-test", str(full), "tmpfs", 0, "size=64k,mode=0755")
     try:
+        mine = full / "page.html"
+        mine.write_text("kept")
         with pytest.raises(OSError, match="No space left"):
             (full / "filling").write_bytes(bytes(1 << 20))
+        refused(fsage(*EVIDENCE, "--html", mine), f"fsage: {mine}: No space left on device")
+        refused(fsage(*EVIDENCE, "--beside", full / "log", "--", "true"), "the command ended with exit code 0")
+        assert mine.read_text() == "kept" and len(list(full.iterdir())) == 3
         refused(fsage("--results", str(full), "hold", "local"), f"{full}: No space left on device. Free some")
         monkeypatch.setattr(cli.Where, "last_results", tmp_path)
         monkeypatch.setattr(cli, "app", Mock(side_effect=OSError(errno.ENOSPC, "full")))
@@ -216,6 +223,9 @@ def test_a_name_that_is_no_utf8_stands_escaped_in_a_page_and_on_the_terminal(fsa
         ("a.yaml", b"- {size: 64M, count: 1" + b"0" * 400 + b"}\n", "a number from 0 to 10^15"),
         ("a.csv", b"size,count\n1,1e308\n2,1e308\n", "a number from 0 to 10^15"),
         ("a.yaml", b"[" * 100_000, "deep in each other"),
+        ("a.csv", b"size,count\n1M,3,000\n", "line 2: has more values than size, count; write numbers without commas"),
+        ("a.csv", b"\xef\xbb\xbfsize,count\n1M,-1\n", "line 2: '-1' files of a size"),
+        ("a.txt", b"\xef\xbb\xbf1M\nx\n", "line 2: 'x' is not a size"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(fsage, tmp_path, name, text, said) -> None:

@@ -95,7 +95,7 @@ def _of_a_file(error: OSError) -> str:
 
 def _named_outputs(words: list[str]) -> list[str]:
     """The folders that the command line names for what is written."""
-    named = [Path(after) for word, after in pairwise(words) if word in ("--to", "-o", "--html", "--save")]
+    named = [Path(after) for word, after in pairwise(words) if word in ("--to", "-o")]
     return [str(path if path.is_dir() else path.parent) for path in named]
 
 

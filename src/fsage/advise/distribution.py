@@ -74,7 +74,7 @@ def read(what: str) -> Distribution:
         with message.open_file(path) as stream:
             if rows is None:
                 return _made(_of_lines(stream, what), what)
-            return _made(rows(message.bounded(stream, MOST_TABLE_BYTES).decode(), what), what)
+            return _made(rows(message.bounded(stream, MOST_TABLE_BYTES).decode(UTF_8), what), what)
     except OSError as error:
         raise ValueError(f"--files {error.filename or what}: {error.strerror}") from error
     except message.NotTaken as error:
@@ -85,6 +85,8 @@ def read(what: str) -> Distribution:
         raise ValueError(f"--files {what}: is not text in UTF-8") from error
 
 
+UTF_8 = "utf-8-sig"
+"""As spreadsheets write it, with a mark before the first line, or without."""
 Row = tuple[str, object, object]
 """Where it stands, size, count."""
 
@@ -92,7 +94,7 @@ Row = tuple[str, object, object]
 def _of_lines(stream: IO[bytes], what: str) -> Iterator[Row]:
     for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 1):
         if line.strip():
-            yield f"{what}, line {number}", line.decode().rstrip("\r\n"), 1
+            yield f"{what}, line {number}", line.decode(UTF_8).rstrip("\r\n"), 1
 
 
 def _of_csv(text: str, what: str) -> Iterator[Row]:
@@ -100,7 +102,11 @@ def _of_csv(text: str, what: str) -> Iterator[Row]:
     heads = [name.strip() for name in table.fieldnames or []]
     amount = _amount(heads, f"{what}, line 1")
     table.fieldnames = heads
-    return ((f"{what}, line {table.line_num}", row["size"], row[amount]) for row in table)
+    for row in table:
+        where = f"{what}, line {table.line_num}"
+        if None in row:
+            raise ValueError(f"--files {where}: has more values than {', '.join(heads)}; write numbers without commas")
+        yield where, row["size"], row[amount]
 
 
 def _of_yaml(text: str, what: str) -> Iterator[Row]:

@@ -7,6 +7,7 @@ it is. Nothing in a crate names code: recipes, workloads and kinds of step are t
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -37,6 +38,7 @@ MOST_LIST_BYTES = 16 << 20
 """Most bytes of a zip's own list of what is in it: Python keeps it in memory, fifteen times as large."""
 MOST_JSON_BYTES = 16 << 20
 STEP_BYTES = 1 << 16
+FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME = r"[^/]+"
 TAKEN = {
     METADATA: MOST_JSON_BYTES,
@@ -63,9 +65,9 @@ class Entry(NamedTuple):
 
 
 @contextmanager
-def unpacked(crate: Path) -> Iterator[Path]:
+def unpacked(crate: Path, inside: Path | None = None) -> Iterator[Path]:
     """A folder with what a report needs of the crate, which goes at the end. Raises CrateError."""
-    with tempfile.TemporaryDirectory(prefix="fsage-remake-") as folder:
+    with tempfile.TemporaryDirectory(prefix=".fsage-remake-", dir=inside) as folder:
         try:
             if crate.is_dir():
                 _take(_of_folder(crate), Path(folder))
@@ -75,6 +77,8 @@ def unpacked(crate: Path) -> Iterator[Path]:
         except message.NotTaken as error:
             raise CrateError(f"{crate}: {error}") from None
         except OSError as error:
+            if error.errno in FULL:
+                raise
             raise CrateError(f"{crate} cannot be read: {error.strerror or error}") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
             raise CrateError(f"{crate} is neither a folder nor a zip that can be read: {error}") from None

@@ -7,9 +7,10 @@ paths are kept (config/, inventories/, results/), so `remake` is the usual repor
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ import fsage
 from fsage import dataset
 from fsage.archive import anonymous
 from fsage.archive import crate as crates
-from fsage.archive.crate import METADATA, TABLE, CrateError
+from fsage.archive.crate import FULL, METADATA, TABLE, CrateError
 from fsage.base import message
 from fsage.plan import Plan, load_plan
 from fsage.plan.pool import Pool
@@ -85,8 +86,7 @@ def export(
     `credit`: who measured, and what others may do with it.
     """
     credit = credit or Credit()
-    if to.exists():
-        raise CrateError(f"{to} exists: name a folder or a .zip that does not")
+    _check_new(to, "a folder or a .zip")
     if not without_names:
         return _export(plan, study_file, inventory, to, raw, credit)
     if credit.author:
@@ -94,6 +94,14 @@ def export(
     with tempfile.TemporaryDirectory(prefix="fsage-anonymous-") as folder:
         left = anonymous.copy(plan, study_file, inventory, Path(folder))
         return _export(*left, to, False, credit, Path(folder) / TABLE)
+
+
+def _check_new(to: Path, kind: str) -> None:
+    """Raise CrateError where nothing new can be made."""
+    if os.path.lexists(to):
+        raise CrateError(f"{to} exists: name {kind} that does not")
+    if not to.parent.is_dir():
+        raise CrateError(f"{to}: there is no folder {to.parent}; make it, or name another place")
 
 
 def _export(
@@ -133,12 +141,27 @@ def _export(
     )
     with tempfile.TemporaryDirectory(prefix=".fsage-export-", dir=to.absolute().parent) as folder:
         whole = Path(folder) / to.name
-        if to.suffix == ".zip":
-            crate.write_zip(whole)
-        else:
-            crate.write(whole)
+        try:
+            _write(crate, whole)
+        except OSError as error:
+            if error.errno in FULL:  # it may name what is copied
+                raise CrateError(f"{to}: {error.strerror}") from error
+            raise
         whole.rename(to)
     return to
+
+
+def _write(crate: ROCrate, to: Path) -> None:
+    if to.suffix != ".zip":
+        crate.write(to)
+        return
+    stream = crate.stream_zip()
+    try:
+        with open(to, "wb") as out:
+            out.writelines(stream)
+    except OSError:
+        deque(stream, 0)  # to its end: it prints a traceback where it is closed before
+        raise
 
 
 def _give_credit(crate: ROCrate, credit: Credit) -> None:
@@ -169,9 +192,8 @@ def _named(crate: ROCrate, kind: str, text: str) -> ContextEntity:
 
 def remake(crate: Path, to: Path) -> Remade:
     """Make the report of a crate's records anew, in a new folder `to`. Raises CrateError."""
-    if to.exists():
-        raise CrateError(f"{to} exists: name a folder that does not")
-    with crates.unpacked(crate) as folder:
+    _check_new(to, "a folder")
+    with crates.unpacked(crate, to.parent) as folder:
         try:
             made_by = _made_by(folder)
             report = _one_report(folder)
@@ -193,8 +215,9 @@ def remake(crate: Path, to: Path) -> Remade:
             page = write_report(Pool((plan,)), study_file, table=table if table.exists() else None)
         except ValueError as error:
             raise CrateError(f"{crate}: {str(error).replace(f'{folder}/', '')}") from None
-        shutil.copytree(page.parent, to)
-        return Remade(to / page.name, (to / page.name).read_bytes() == before, made_by)
+        same = page.read_bytes() == before
+        page.parent.rename(to)
+        return Remade(to / page.name, same, made_by)
 
 
 def _studies(plan: Plan, study_file: Path) -> list[Path]:

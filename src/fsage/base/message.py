@@ -203,16 +203,30 @@ def check_regular(mode: int) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Raise ValueError where no file is put: a folder, a device or a pipe is there, or a link to one.
+    """Raise ValueError where no file is put: a folder, a device, a pipe or a link is there.
 
-    A file that is renamed into its place would take the place of /dev/null too, for all of the machine.
+    A file that is renamed into its place would take the place of /dev/stdout too, for all of the machine.
     """
     try:
-        check_regular(path.stat().st_mode)
+        check_regular(path.lstat().st_mode)
     except OSError:  # nothing is there, or whoever writes says why that cannot be
         return
     except NotTaken as why:
         raise ValueError(f"{path}: {why}; it is left as it is") from None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes its place once all of it is written. Raises ValueError; what was there then stays."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb") as out:
+            yield out
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def bounded(stream: IO[bytes], most_bytes: int) -> bytes:

@@ -22,7 +22,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from fsage import interrupt
 from fsage.base import Misuse, in_words
-from fsage.base.message import say
+from fsage.base.message import check_place, say
 
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed, with a message; 2 wrong options or arguments; 130 stopped."
 COMMON = {"target": "target_name", "results_root": "results", "studies": "studies", "inventories": "inventories"}
@@ -30,6 +30,8 @@ COMMON = {"target": "target_name", "results_root": "results", "studies": "studie
 VALUES = {"str": "TEXT", "path": "PATH", "int": "N", "int range": "N", "float": "NUMBER", "float range": "NUMBER"}
 """What a help page calls a value, by its type."""
 STANDARD_INPUT = Path("-")
+WRITTEN = ("to", "html", "save", "beside")
+"""Options that name what is written, never on standard output."""
 CALLED_FROM = Path(os.environ.pop("FSAGE_CALLED_FROM", ""))
 """Where `./run fsage` was called; it works in the project's root, and so do the jobs that it starts."""
 
@@ -116,6 +118,9 @@ class Command(TyperCommand):
             if isinstance(error.__cause__, ValidationError):  # its sentence does not have the value
                 error.message = _wrong_value(error.__cause__)
             raise
+        for option in self.params:
+            if ctx.params.get(option.name) == STANDARD_INPUT and option.name in WRITTEN:
+                ctx.fail(f"--{option.name} - is no file or folder: name one")
         _find_paths(ctx)
         return rest
 
@@ -375,8 +380,7 @@ def check_writable(option: str, path: Path | None) -> None:
     """Raise ValueError, before the work begins, where the file of an option cannot be written at its end."""
     if path is None:
         return
-    if path.is_dir():
-        raise ValueError(f"{option} {path}: it is a folder, where a file is expected")
+    check_place(path)
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {path.parent}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):

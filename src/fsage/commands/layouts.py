@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fsage.base import Misuse
-from fsage.base.message import say
+from fsage.base.message import say, whole_file
 from fsage.commands import CALLED_FROM, check_writable
 
 app = typer.Typer()
@@ -92,7 +92,8 @@ def evidence(
     if html:
         from fsage.evidence import page
 
-        html.write_text(page(layout), encoding="utf-8")
+        with whole_file(html) as out:
+            out.write(page(layout).encode())
         say(f"page {html}")
     raise typer.Exit(terminal.show(layout, as_json, limits))
 

@@ -149,7 +149,10 @@ def count(
 
     from fsage import count as counting
     from fsage import dataset
+    from fsage.report.page import check_folder
 
+    if to:
+        check_folder(to)
     plan = context.obj.plan(study)
     if only:
         plan = replace(plan, study=plan.study.narrowed(_block("--only", only)))

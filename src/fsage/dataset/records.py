@@ -90,7 +90,9 @@ def _read(path: Path) -> list[Json]:
             _check(row, _of_path(path))
         return rows
     except FileNotFoundError:
-        return []
+        if not path.is_symlink():
+            return []
+        reason = "it is a link to what is not there"
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"

@@ -32,7 +32,7 @@ import numpy.typing as npt
 import fsage
 from fsage import seam
 from fsage.base import Json, in_words
-from fsage.base.message import check_place, printable, say
+from fsage.base.message import check_place, printable, say, whole_file
 from fsage.base.sizes import format_size
 from fsage.layouts import extents
 from fsage.layouts.extents import Head
@@ -124,18 +124,11 @@ def save_free(what: str, path: Path, seed: Sequence[int] | None = None) -> Free:
 
 def write_free(free: Free, path: Path) -> None:
     """Write free extents to a file, packed if its name ends so, or nothing. Raises ValueError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as out:
-            # The same bytes for the same layout: no name and no time in them.
-            packed = gzip.GzipFile("", "wb", 1, fileobj=out, mtime=0) if path.suffix == ".gz" else out
-            packed.writelines(extents.written(free.head, free.pairs()))
-            packed.close()
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as out:
+        # The same bytes for the same layout: no name and no time in them.
+        packed = gzip.GzipFile("", "wb", 1, fileobj=out, mtime=0) if path.suffix == ".gz" else out
+        packed.writelines(extents.written(free.head, free.pairs()))
+        packed.close()
 
 
 FULL_PERCENT = (50.0, 95.0)
@@ -301,8 +294,11 @@ def run_beside(what: str, command: Sequence[str], out: Path, files: int, folder:
         "allocator": rose,
         "absent": absent,
     }
-    with open(out, "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    try:
+        with open(out, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+    except OSError as error:
+        raise ValueError(f"{out}: {error.strerror}; the command ended with exit code {code}") from error
     if code >= 0:
         return code
     return 128 - code

@@ -19,7 +19,7 @@ from fsage.analysis.groups import Measure, params_labels, plotted, samples, summ
 from fsage.analysis.words import few, sentences
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
-from fsage.report.page import draw
+from fsage.report.page import check_folder, draw
 from fsage.report.parts import Section
 from fsage.report.render import template
 
@@ -41,8 +41,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
 
     Each is a report's folder or its records.parquet. Raises DatasetError and CompareError.
     """
-    if to.exists() and not to.is_dir():
-        raise CompareError(f"{to} is no folder: name one for the page and its figures")
+    check_folder(to)
     frames = list(map(dataset.read, (before, after)))
     tables = list(map(main_groups, frames))
     for path, table in zip((before, after), tables, strict=True):

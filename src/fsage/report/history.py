@@ -17,7 +17,7 @@ from fsage.analysis.groups import Measure, labelled_samples, samples
 from fsage.base.sizes import counted
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
-from fsage.report.page import draw
+from fsage.report.page import check_folder, draw
 from fsage.report.parts import Section, figures_of
 from fsage.report.render import template
 
@@ -34,8 +34,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
 
     Each is a report's folder or its records.parquet. Compared are groups that all have, at the largest transfer.
     """
-    if to.exists() and not to.is_dir():
-        raise CompareError(f"{to} is no folder: name one for the page and its figures")
+    check_folder(to)
     if not LEAST <= len(tables) <= MOST:
         raise CompareError(f"a history has {LEAST} to {MOST} results; given: {len(tables)}")
     whole = list(map(dataset.read, tables))

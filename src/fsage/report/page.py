@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 CAPTIONS = "captions.txt"
 """Beside figures for a paper: what each is called, and on what it was taken."""
+OWN = b"<title>fsage"
+"""In each page of this program."""
 LEAST_POINTS = 3
 
 
@@ -308,10 +311,23 @@ def _distinct(column: pd.Series) -> list[str]:
     return [f"{text} ({counted(number, 'cell')})" for text, number in counts.items()]
 
 
+def check_folder(to: Path) -> None:
+    """Raise ValueError where a page and figures cannot go, or would take the place of others."""
+    if to.exists() and not to.is_dir():
+        raise ValueError(f"{to} is no folder: name one for the page and its figures")
+    page = to / "index.html"
+    if page.exists():
+        own = OWN in page.read_bytes() and not (to / dataset.tables.PARQUET).exists()
+    else:
+        own = not any((to / "figures").glob("[!.]*"))
+    if not own:
+        raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
+
+
 def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
     """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
 
-    What was left there goes.
+    What was left there goes: `check_folder` before, where somebody named the folder.
     """
     from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
 
@@ -340,12 +356,16 @@ def _draw(
     from fsage.figures.drawing import draw_all
 
     folder.mkdir(parents=True, exist_ok=True)
-    for ending in ("svg", "pdf", "csv"):
-        for path in list(folder.glob(f"*.{ending}")):
-            path.unlink()
-    for figure in figures:
-        pd.DataFrame(figure.table()).to_csv(folder / f"{figure.name}.csv", index=False, header=False)
-    panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
-    for panel in panels.values():
-        panel.write(folder)
+    with TemporaryDirectory(prefix=".", dir=folder) as place:  # until all are there, those before stay
+        made = Path(place)
+        for figure in figures:
+            pd.DataFrame(figure.table()).to_csv(made / f"{figure.name}.csv", index=False, header=False)
+        panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
+        for panel in panels.values():
+            panel.write(made)
+        for ending in ("svg", "pdf", "csv"):
+            for path in list(folder.glob(f"[!.]*.{ending}")):
+                path.unlink()
+        for path in made.iterdir():
+            path.rename(folder / path.name)
     return panels

@@ -138,11 +138,11 @@ def write_figures(
 
     `plain`: without title and stamp. `progress`: is told how many of how many are drawn. `table`: records that somebody
     kept as Parquet, in place of ours. `sections`: figures that do not come from records. Raises StudyError where there
-    is nothing to draw, or `to` is there and no folder of figures.
+    is nothing to draw, or `to` is there and no folder that this made.
     """
     folder = to or pool.results.report / f"figures-{columns}-column"
-    if to and to.exists() and not (to.is_dir() and all(map(_is_figure, to.iterdir()))):
-        raise StudyError(f"{to} is there, and is no folder of figures alone: name another, for what is in it goes")
+    if to and to.exists() and not (to.is_dir() and _takes_figures(to)):
+        raise StudyError(f"{to} is no folder that `fsage figures` made: name another, for what is in it goes")
     frame, more = _taken(pool, table)
     page = report.contents(pool.study, pool.target, frame, **more, more=sections)
     if not page.figures:
@@ -166,8 +166,11 @@ def _nothing(pool: Pool, what: str) -> str:
     return f"study {pool.study.name} on target {pool.target.name} has no {what} yet in {pool.results.root}"
 
 
-def _is_figure(path: Path) -> bool:
-    return path.suffix in FIGURES or path.name == report.CAPTIONS
+def _takes_figures(folder: Path) -> bool:
+    """Whether a folder is empty, or as `figures` leaves one: what is in it goes."""
+    paths = list(folder.glob("[!.]*"))
+    captions = folder / report.CAPTIONS
+    return not paths or (captions in paths and all(path == captions or path.suffix in FIGURES for path in paths))
 
 
 def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]:
