@@ -1,9 +1,9 @@
 """What a cell costs beyond its I/O commands on four SSH hosts: check, cold caches on all, start and end of the visit.
 
-Each host runs a fio of its own under its agent, over the connection that is there
-(fsage.host.remote); nothing listens. It is loaded (`prepare`) before all are told their jobs at once. How
-far apart they began is printed, with by how much the hosts' clocks may disagree (half of the round trip). Only newer
-versions of fio tell when they began; for others it is known to some 10 ms.
+Each host runs a fio of its own under its agent, over the connection that is there (fsage.host.remote); nothing listens.
+It is loaded (`prepare`) before all are told their jobs at once. How far apart they began is printed, with by how much
+the hosts' clocks may disagree (half of the round trip). Only newer versions of fio tell when they began; for others it
+is known to some 10 ms.
 
 The hosts are namespaces of this machine (tests/testbed), so that four caches are dropped one after another by one
 kernel; the target is a directory that they share. Goal: at most 1 s a cell.

@@ -1,4 +1,4 @@
-"""Records and evidence as the agent and record.py leave them, made here at will; the page made from them, read back."""
+"""Records and evidence as the agent and fsage.records leave them, made at will; the page made from them, read back."""
 
 import json
 import random
@@ -37,7 +37,7 @@ def bandwidth(capacity, fragmentation, transfer, phase):
 
 
 def make_record(study, state, cell, draw, number):
-    """One record of a planned cell, as the agent and record.py leave it; numbers from `draw`."""
+    """One record of a planned cell, as the agent and fsage.records leave it; numbers from `draw`."""
     capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
     file_bytes, structure = state.axes["file_size"] // 8, state.nominal.get("structure", 0)
     amount, capacity_bytes = 384 * MIB, 16 << 30

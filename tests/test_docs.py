@@ -89,7 +89,7 @@ def commands_of(program: str) -> list[Command]:
 
 
 def check_options(words: list[str]) -> str:
-    """Why a call of fsage cannot be parsed, or nothing. Nothing is run, and a word that is missing is no fault."""
+    """Why a call of fsage cannot be parsed, or nothing. Nothing is run; a missing word is no fault, one too many is."""
     context = GROUP.make_context("fsage", [], resilient_parsing=True)
     try:
         _, rest, _ = GROUP.make_parser(context).parse_args(list(words))
@@ -100,10 +100,10 @@ def check_options(words: list[str]) -> str:
             return f"there is no command {rest[0]}"
         own = command.make_context(rest[0], [], parent=context, resilient_parsing=True)
         own.resilient_parsing = False
-        command.make_parser(own).parse_args(rest[1:])
+        _, more, _ = command.make_parser(own).parse_args(rest[1:])
     except Exception as error:
         return str(error)
-    return ""
+    return f"too many words: {more}" if more else ""
 
 
 def test_every_command_of_fsage_and_its_options_are_there() -> None:
@@ -116,7 +116,7 @@ def test_the_commands_and_playbooks_that_messages_name_are_there() -> None:
     for path in ROOT.glob("src/fsage/**/*.py"):
         text = re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8"))  # sentences of several lines
         for named in re.findall(r"`(?:\./run )?fsage ([^`]*)`", text):
-            words = re.sub(r"\{' (--\w+)' if [^}]*\}", r" \1", named).split()
+            words = re.sub(r"\{' (--\w+)' if [^}]*\}", r" \1", named.split(" > ")[0]).replace("{options}", "").split()
             seen += 1
             if check_options(words):
                 wrong.append((path, named))

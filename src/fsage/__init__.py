@@ -1,4 +1,4 @@
-"""fsage: how a file system's age changes what it gives, measured."""
+"""fsage: what fullness and fragmentation cost on a file system, measured."""
 
 import os
 import sys

@@ -1,8 +1,11 @@
-"""Which choice is best, how sure that is, and what the data leave open.
+"""Advice from a study's records: which choice suits given files best, how sure that is, and what the data leave open.
 
-The best is the one of the least median cost; each other one is tested against it (exact rank-sum test, two-sided).
-What was picked as best may be so by chance, so with k choices each p is taken (k - 1) / 2 times, once at least. Then,
-at ALPHA:
+`distribution`: the files that it is for. `measured`: what was measured, and what each choice costs for these files.
+This module: the decision, and what makes it doubtful. `show`: sentences, a table, JSON.
+
+The best choice is the one of the least median cost; each other one is tested against it (exact rank-sum test,
+two-sided). What was picked as best may be so by chance, so with k choices each p is taken (k - 1) / 2 times, once at
+least. Then, at ALPHA:
 
 - Where the best of several are equal, one is declared the only best with a chance of ALPHA at most. It would have to
   beat each of the others at ALPHA, two-sided. Source: Gutmann and Maymin, Is the selected population the best?, Annals
@@ -11,8 +14,6 @@ at ALPHA:
   might be picked and beat it by chance, each with half its p, and these add up to ALPHA at most (Bonferroni).
 
 Choices that share some of their samples differ by less noise than the test assumes, which errs on the safe side.
-
-The advice on one study's records: the request, the costs, the decision, and what makes it doubtful.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """What was measured that advice can rest on, and what each choice costs for the files.
 
-What was measured that advice can rest on: for each state the seconds that a MiB took, a sample for each record.
-
-A record holds all measures of its cell. So a mix of them (three quarters read, one quarter written) is one sample too,
-the sum of what each share took. Which set of parameters and which levels of the states' axes: `at`.
-
-What can be chosen in a study, and what each choice costs for the files.
+For each state there are the seconds that a MiB took, a sample for each record. A record holds all measures of its cell.
+So a mix of them (three quarters read, one quarter written) is one sample too, the sum of what each share took. `at`
+says which set of parameters, and which levels of the states' axes.
 
 A choice names the states whose samples speak of a file of some size. A cost adds these up, with the shares that they
 have, over as many of the bytes as all choices were measured for.

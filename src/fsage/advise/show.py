@@ -1,9 +1,4 @@
-"""`fsage advise`: its sentences, its table, and all of it as JSON.
-
-The advice in plain sentences, the most important first.
-
-`fsage advise`: sentences, then a row for each choice that was compared; or all of it as JSON.
-"""
+"""`fsage advise`: sentences, the most important first, then a row for each choice that was compared; or all as JSON."""
 
 from __future__ import annotations
 

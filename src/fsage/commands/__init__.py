@@ -1,6 +1,7 @@
-"""What all commands share: the form of a help page, common options, where things lie, names that a shell completes.
+"""The commands of fsage: a module for each purpose, and here what all of them share.
 
-A command imports what it works with when it is called: its module has what its help needs, and nothing more.
+They share the form of a help page, common options, where things lie, and names that a shell completes. A command
+imports what it works with when it is called, so its module has what its help needs, and nothing more.
 """
 
 from __future__ import annotations

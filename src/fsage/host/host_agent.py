@@ -2,9 +2,9 @@
 
 The first line gives `target`, `claim` and `role` (client or server). The agent answers with the facts of this host, and
 with a whole probe where the target is not claimed yet. Every later line says what to `do`. Each line has one line as
-its answer; {"failed": sentence} says what could not be done. A running command may request numbers
-(fsage.host.remote): its lines go to the launcher, and the launcher's numbers to it. When the connection
-ends, so does all that was started here.
+its answer; {"failed": sentence} says what could not be done. A running command may request numbers (fsage.host.remote):
+its lines go to the launcher, and the launcher's numbers to it. When the connection ends, so does all that was started
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The plan: a study on a target, as states in order with their cells, and what of it is still to be measured."""
+"""The plan: a study on a target, as states in order with their cells, and what of it is still to be measured.
+
+`settings`: what a run may be told. `target`: the declared and the claimed target. `results`: where results lie.
+`estimates` and `amount`: what a plan takes, and how much a cell moves. `pool`: a study on several targets. `words`:
+what people are told of a plan.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """From observations to records: unpack what a play fetched, judge it, keep it in the store.
 
+`messages`: what hosts send, and whether it was requested. `store`: the records of a plan, and the manifest of a state.
+
 On a modelled device a sample may be disturbed: it took more than the model charges for its own files. The claim has
 the rule before anything is measured (fsage.model.device.DISTURBED), and the rule looks at no other sample. A disturbed
 sample is taken again, a few times at most. Each stays in raw/, and the record counts them.

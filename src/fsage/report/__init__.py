@@ -1,8 +1,7 @@
 """A study's report: one HTML file that opens offline; the same records give the same bytes.
 
-page.py puts it together from one module a section or table; a package
-for each recipe that has sections of its own. What follows from the records is fsage.analysis; here is what is said and
-shown of it.
+`page` puts it together from modules for its sections and tables, and from the sections of a recipe's study (`view`).
+What follows from the records is fsage.analysis; this package says and shows it.
 """
 
 from fsage.report.page import CAPTIONS, answer_lines, build, contents, draw_for_paper

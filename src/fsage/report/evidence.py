@@ -1,7 +1,4 @@
-"""Evidence of states, read and checked, and the table of states.
-
-Evidence of states as hosts leave it (`results/states/…json`), read and checked before anything is drawn.
-"""
+"""Evidence of states, as hosts leave it (`results/states/…json`): read and checked, and the table of states."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The studies, a folder each: recipe, model (what travels), host, workloads, report, advice (see model.plugins).
 
-Two folders stand beside them on the same way of being found: `lustre`, a kind of target, and `neighbours`.
+Three folders beside them are no studies, and are found in the same way: `lustre`, `neighbours` and `slowdisk`.
 
 In a clone those in its folder `extensions/` belong to them. They are found by name as these are.
 """

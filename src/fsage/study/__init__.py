@@ -1,4 +1,8 @@
-"""A study: a question with its matrix, read from `config/<study>.yaml` and validated before it is planned."""
+"""A study: a question with its matrix, read from `config/<study>.yaml` and validated before it is planned.
+
+`Study` has the keys of that file. Its blocks are in modules of their own: `cells`, `extra_cells`, `comparisons`.
+`files` reads the file.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What is on record of a cell, and the outbox that keeps it until it was fetched.
 
-What is on record of a cell and of a phase when it begins, and whether a phase failed.
-
-The outbox: each observation is on the launcher's disk as soon as it is taken, until it was fetched.
+The record has what holds of a cell and of a phase when it begins, and whether a phase failed. In the outbox each
+observation is on the launcher's disk as soon as it is taken.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Loop devices on image files, and the tunables of their queues.
 
-Tunables of a block queue, /sys/block/<device>/queue (kernel: Documentation/ABI/stable/sysfs-block).
-
-They belong to the device: a loop device is taken away and made again when its target is released.
-
-Loop devices on image files. Device, inode and size identify an image, and are read from the kernel each time.
+Device, inode and size identify an image, and are read from the kernel each time. The tunables are those of a block
+queue, /sys/block/<device>/queue (kernel: Documentation/ABI/stable/sysfs-block). They belong to the device: a loop
+device is taken away and made again when its target is released.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The local file systems that there are (fsage.model.filesystems): their interface, and what all have in common.
+"""The local file systems that a target can have (fsage.model.filesystems): their interface, and what all share.
 
-The interface: made, mounted, settled, read, defragmented. Each is a module of fsage.host.filesystems, found by its
-name, with `FILESYSTEM`, a FileSystem. All are made with a UUID that is known before, mounted by mount(2) where nothing
-else is, and told apart by that UUID.
+The interface says how a file system is made, mounted, settled, read and defragmented. Each is a module of this package
+or of a study's `host`, found by its name, with `FILESYSTEM`, a FileSystem. All are made with a UUID that is known
+before, mounted by mount(2) where nothing else is, and told apart by that UUID.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The interface of an instrument, and the instruments of one command together.
+"""Instruments look on while a target is worked on: the interface of one, and those of one command together.
 
-An instrument surrounds what is done to a target: a cell, a phase, a step of fsage. It may say that a cell cannot
-be measured here, put what it saw on record, and end the work. Each is a subclass of Instrument in a module of its own,
-here or in the folder `instruments` of a study, and is found there.
+An instrument surrounds what is done to a target: a cell, a phase of it, or a step of a state. It may say that a cell
+cannot be measured on this target, put what it saw on record, and end the work. Each is a subclass of Instrument, and is
+found in a module of this package or in a study's `instruments`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The image files of targets of kind loop: how they are made, attached and deleted.
 
-Image files: with all their blocks; or all holes, in an XFS of their own below.
-
-The first write of a block is slower. A modelled disk hides that; without a model each block is written once before.
-The device of that XFS (fsage.host.device.below) changes.
+An image has all its blocks; or it is all holes, and lies in an XFS of its own (fsage.host.device.below), whose device
+changes. The first write of a block is slower. A modelled disk hides that; without a model each block is written once
+before.
 
 `<home>/<target>/images.json` names every image before it exists. Nothing that is not named there is ever written or
 removed.

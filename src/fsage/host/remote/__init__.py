@@ -1,16 +1,16 @@
-"""Connections to host agents, and the synchronised start of a command on several hosts.
+"""The hosts beside the launcher: connections to their host agents, and one command that begins on several at once.
 
-A connection to a host agent (fsage.host.host_agent): started over SSH, told what to do, heard, ended.
+The launcher starts a host agent (fsage.host.host_agent) over SSH as its own user, as MPI does. Then it tells the agent
+what to do, hears it, and ends it. The agent's code comes over the connection. So it is the launcher's version to the
+byte, no port is opened, and nothing is left behind.
 
-The launcher starts it as its own user, as MPI does. The agent's code comes over the connection. So it is the launcher's
-version to the byte, no port is opened, and nothing is left behind.
-
-The synchronised start of a command on several hosts: each is started first, and all get their jobs at once.
-
-A command reads its job from standard input (`fio -`, netflow). Loading a container, or a program that cold caches have
+A command that shall begin at once (SynchronisedCommand) is started on each host first. It reads its job from standard
+input (`fio -`, netflow), and all get their jobs together. Loading a container, or a program that cold caches have
 dropped, takes time, and is over when the command reads. A line that it ignores shows when it does. A command that
 shares work with the other hosts requests it while it runs: each line NEXT is answered by the next number of a common
 count. Nothing listens on any port.
+
+`remote_hosts`: all hosts of a measurement together. `probe`: what a host can do.
 """
 
 from __future__ import annotations

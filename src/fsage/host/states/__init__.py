@@ -1,6 +1,7 @@
 """Building a state on a target: which steps are missing, and doing them one by one.
 
-The verbs are declarative ("be in state X") and examine the target first, so each may be given again.
+The verbs are declarative ("be in state X") and examine the target first, so each may be given again. `inspection` tells
+whether the target is in the state that its token names, and `structure_check` does so between two cells.
 """
 
 from __future__ import annotations

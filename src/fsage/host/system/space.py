@@ -1,8 +1,7 @@
 """What this host has to give: memory, and room in a directory.
 
-This host's memory, and what a process may still take of it, as proc_meminfo(5) and its control groups allow.
-
-What a directory offers: free space, the type of its file system, and whether that serves O_DIRECT.
+Memory: what a process may still take, as proc_meminfo(5) and its control groups allow. A directory: free space, the
+type of its file system, and whether that serves O_DIRECT.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """A target that was claimed: what verbs and steps may do with it, whatever its kind.
 
-The measured commands run as user `run_as` of the target where the agent is root, else as the agent's own.
+The measured commands run as user `run_as` of the target where the agent is root, else as the agent's own user.
+
+`kinds`: what a host does before a target is opened. `opening`: it is verified. `lease`: one run holds it. `claims`:
+what is kept of it. `budget`: how much more its files may take.
 """
 
 from __future__ import annotations

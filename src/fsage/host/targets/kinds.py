@@ -1,6 +1,6 @@
 """What a host does with each kind of target (fsage.model.kinds) before a target is opened.
 
-A kind is a module of fsage.host.kinds, found by its name, with `TARGET`, a subclass of
+A kind is a module of fsage.host.kinds or of a study's `host`, found by its name, with `TARGET`, a subclass of
 fsage.host.targets.Target. NoOsts says for most kinds that their files lie on no OSTs.
 """
 

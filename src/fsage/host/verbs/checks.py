@@ -1,10 +1,8 @@
-"""Checks before anything is done: of a request, and of a site.
+"""Checks before anything is done, of a request, a site and a machine.
 
-The check of a request where it arrives: keys have their types, and what becomes part of a path is a name.
-
-What a host can do, and where it launches, whether the target could be claimed as it is declared.
-
-What a machine holds for fsage, whichever clone made it: claimed targets, images, directories with a lost claim.
+- A request is checked where it arrives: keys have their types, and what becomes part of a path is a name.
+- A site: what a host can do, and on the launcher, whether the target could be claimed as it is declared.
+- A machine: what it holds for fsage, whichever clone made it: claimed targets, images, directories with a lost claim.
 """
 
 from __future__ import annotations
