@@ -28,7 +28,7 @@ from fsage import recipes, workloads
 from fsage.base import Json
 from fsage.model import tuning
 from fsage.recipes import State
-from fsage.study.cells import Cell, CellAxes, Combination, check_number, level_text, shuffled
+from fsage.study.cells import Cell, CellAxes, Combination, check_number, shuffled
 from fsage.study.cells import schemas as cells_schemas
 from fsage.study.comparisons import (
     COMPARE,
@@ -269,7 +269,7 @@ class Study(Strict):
                         meant.append(find_state(getattr(pair, key), names))
                 if meant and meant == [meant[0]] * 2:
                     wrong.add(("headline", index, "against"), f"{show(pair.against)} is the state itself: name another")
-                for text in self._misses(pair):
+                for text in pair.missed_by([combination.params for combination in self.cells.combinations]):
                     wrong.add(("headline", index), text)
             self._check_dealt(wrong)
             if self.traces:
@@ -294,21 +294,6 @@ class Study(Strict):
             wrong.add(
                 "targets", "targets that share states all measure those that 'headline' compares, and it is empty"
             )
-
-    def _misses(self, line: Headline) -> list[str]:
-        """What a primary comparison names that no cell has."""
-        cells = [combination.params for combination in self.cells.combinations]
-        largest = max(params.get("transfer_size") or 0 for params in cells)
-        rates = {rate for params in cells for rate in workloads.rates_of(params)}
-        is_met = any(line.meets(params) for params in cells if (params.get("transfer_size") or 0) == largest)
-        wrong = []
-        for measure in line.measures:
-            if measure not in rates:
-                wrong.append(f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}")
-        if not is_met and not wrong:
-            levels = ", ".join(f"{key}: {level_text(key, level)}" for key, level in line.at.items())
-            wrong.append(f"no cell of the largest transfer_size, which is compared, has what 'at' names: {levels}")
-        return wrong
 
     @cached_property
     def expanded(self) -> list[State]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema, field_validator
 
-from fsage import recipes
+from fsage import recipes, workloads
 from fsage.base import Json, Refusal
 from fsage.model.declaration import device_model
 from fsage.recipes import State
@@ -287,6 +287,20 @@ class Headline(Strict):
     def takes(self, params: Mapping[str, object], measure: str) -> bool:
         """Whether a cell of these parameters is compared in this rate."""
         return self.meets(params) and (not self.measures or measure in self.measures)
+
+    def missed_by(self, cells: Sequence[Mapping[str, Any]]) -> list[str]:
+        """What it names that no cell of these parameters has, a sentence each."""
+        largest = max(params.get("transfer_size") or 0 for params in cells)
+        rates = {rate for params in cells for rate in workloads.rates_of(params)}
+        is_met = any(self.meets(params) for params in cells if (params.get("transfer_size") or 0) == largest)
+        wrong = []
+        for measure in self.measures:
+            if measure not in rates:
+                wrong.append(f"'measures' names {show(measure)}: the cells have {', '.join(sorted(rates))}")
+        if not is_met and not wrong:
+            levels = ", ".join(f"{key}: {level_text(key, level)}" for key, level in self.at.items())
+            wrong.append(f"no cell of the largest transfer_size, which is compared, has what 'at' names: {levels}")
+        return wrong
 
 
 COMPARE = Annotated[Any, WithJsonSchema({"type": ["object", "null"], "required": ["study"]})]
