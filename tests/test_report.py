@@ -294,6 +294,29 @@ def test_series2_stands_beside_series1_and_names_what_is_missing(series1, tmp_pa
     assert re.search(said, text)
 
 
+@pytest.mark.parametrize(
+    ("unit", "reads", "shown"),
+    [
+        (1e-5, "0.0036 0.0036 \u2013 0.0036", "0.0036 to 0.0036"),
+        (1000.0, "360 000.0 360 000.0 \u2013 360 000.0", "360000 to 360000"),
+    ],
+)
+def test_rates_of_any_size_keep_their_digits(quickstart, tmp_path, unit, reads, shown):
+    """The fragmented state has a thousandth of the others."""
+    records = make_records(quickstart)
+    for record in records:
+        rate = 360 * unit / (1000 if record["state"].startswith("80.50") else 1)
+        record["metrics"] |= {"write_bw_mib_s": rate, "read_bw_mib_s": rate}
+    page = contents(quickstart, records, tmp_path / "records")
+    assert "writing is 99.9% slower (99.9 to 99.9%)" in page.answer.sentences[0]
+    assert page.answer.cards[0].size == "\u221299.9%"
+    text = words(undrawn(page))
+    assert f"{reads} (93.75%) 0.0% reference" in text
+    assert "0.001\u00d7 (0.001\u00d7 \u2013 0.001\u00d7, 96.8%)" in text
+    svg = draw([page.answer.figure], "", tmp_path)["the-states-that-are-compared"].svg
+    assert f"writing at 10% full: {shown.partition(' ')[0]} ({shown}), n = 5" in svg
+
+
 def test_every_planned_cell_is_a_row_that_can_be_chosen_and_sorted(series1):
     [table] = re.findall(r'<table[^>]* data-tools="cells".*?</table>', series1.page, re.DOTALL)
     assert re.findall('data-choose="(.*?)"', table) == ["state", "kind", "status", "transfer, MiB"]
