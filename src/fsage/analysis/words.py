@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +148,9 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     templates.filters.update(times=significant, percent=percent, joined=joined, counted=counted, few=few, line=line)
-    templates.filters.update(size=round_size, exact_size=format_size, duration=duration)
+    templates.filters.update(
+        ratio=partial(ratio_text, digits=3), size=round_size, exact_size=format_size, duration=duration
+    )
     templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
     return templates
 
