@@ -81,9 +81,9 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
             axes.axhline(level.value, zorder=1, label=level.label or None, **look)
         if lines.band:
             axes.axhspan(lines.band.low, lines.band.high, color="0.92", zorder=0, label=lines.band.label)
-        name_axes(axes, lines.x.label, lines.y.label, size)
         if lines.y.limits:
             axes.set_ylim(*lines.y.limits)
+        name_axes(axes, lines.x.label, lines.y.label, size)
         if ticks:
             _name_ticks(axes, lines.x, size)
         if lines.y.ticks:
