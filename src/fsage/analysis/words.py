@@ -123,9 +123,11 @@ class Finding:
 
 
 def percent(value: float) -> str:
-    """Whole percents from 10 on; as many digits as it takes not to read as nothing, or as all."""
+    """Whole percents from 10 on; as many digits as it takes not to read as nothing, or as all, and 99.99 at most."""
+    if value < 100:
+        value = min(value, 99.99)
     digits = int(value < 9.95)
-    while round(value, digits) in (0, 100) and value not in (0, 100) and digits < 6:
+    while round(value, digits) in (0, 100) and value not in (0, 100) and digits < 4:
         digits += 1
     return f"{value:.{digits}f}"
 
