@@ -18,10 +18,12 @@ from small_filesystems import MIB
 from states import bring
 from tiers import first_of
 
+from fsage.analysis.words import sentences
 from fsage.base import Failure
 from fsage.host.structure import verify
 from fsage.host.targets.opening import open_target
 from fsage.recipes import expand
+from fsage.statistics import Ratio
 from fsage.studies.aged import model
 from fsage.studies.aged.model import Age
 from fsage.studies.replica.model import KeepFreeSpace
@@ -125,6 +127,14 @@ def test_the_page_says_whether_replica_and_original_agree(tmp_path):
         point.name: point.y for line in costs.figures[0].series if line.label == "replica" for point in line.points
     }
     assert replica["churn"] == pytest.approx(0.8, rel=0.02) and replica["logs"] == pytest.approx(0.64, rel=0.02)
+
+
+def test_what_costs_next_to_nothing_is_no_minus_nothing():
+    costs = {
+        holes: {("churn", "w"): Ratio(value, None, 5, 5)} for holes, value in (("original", 1.002), ("copied", 0.8))
+    }
+    data = {"rates": {}, "others": [], "margin": "3%", "ways": ["churn"], "costs": costs, "writes": "w"}
+    assert sentences("aged/answer", **data)[0].startswith("Aged by churn, writing loses 0% on the original, and 20% on")
 
 
 def planted(study, factors):

@@ -103,12 +103,18 @@ LONG = (
         series=tuple(Series(f"{low} to {low + 20}% full, with holes below them", MEDIANS) for low in (0, 20, 40)),
     ),
     replace(
+        FIGURES[0],
+        levels=(),
+        y=Axis("bandwidth, MiB/s", (0.0, 410_000.0)),
+        series=(Series("writing", (Point(1.0, 363_000.0), Point(2.0, 337_000.0))), Series("reading", MEDIANS)),
+    ),
+    replace(
         FIGURES[2], missing=((10, 50), (10, 70)), x=Axis("capacity AA, % of the empty target (nominal), as it was")
     ),
 )
 
 
-@pytest.mark.parametrize("figure", LONG, ids=("lines", "plane"))
+@pytest.mark.parametrize("figure", LONG, ids=("lines", "large numbers", "plane"))
 @pytest.mark.parametrize("size", [COLUMNS[1], PAGE], ids=("one column", "page"))
 def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypatch):
     kept = []

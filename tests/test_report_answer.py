@@ -8,9 +8,11 @@ from records import MODEL, PLAIN, build, contents, make_records, planned, store,
 
 from fsage import dataset, report
 from fsage.analysis.conditions import conditions
+from fsage.analysis.validity import Drifts
 from fsage.analysis.words import Finding, sentences
+from fsage.report.caveats import Reads
 from fsage.report.view import in_layout
-from fsage.statistics import Interval, Ratio
+from fsage.statistics import Interval, Ratio, Trend
 from fsage.study.files import load_study
 
 
@@ -57,6 +59,36 @@ def at(records, write, read, extents=7):
 )
 def test_the_answer_is_a_sentence_in_words_of_the_field(quickstart, tmp_path, write, read, extents, said):
     assert lines_of(quickstart, at(make_records(quickstart), write, read, extents), tmp_path)[0] == said
+
+
+FIRST = {"state": "A", "cell": "b", "warnings": "lost.", "waits": 1, "wait_seconds": 3.0}
+LOOKED = {"sentinels": {}, "samples": 0, "drifts": Drifts(0, []), "shown": 3, "alpha": 0.05}
+READ_ONCE = Reads(pd.DataFrame({"y": [1.0]}), 1, 1.0, None, Trend(None, None, 1, "too few"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (
+            "doubts",
+            {"valid": 1, "warned": [FIRST], "waited": [FIRST], "absent": {key: ["x"] for key in "abcd"}, "shown": 3},
+            "1 of 1 valid samples has signs of trouble, the first A b: lost. The run waited 1 time, 3 s in all, .* "
+            "1 more reason is below.$",
+        ),
+        ("references", {"references": {"A": "7 extents instead of 1"}, "shown": 3}, ".* deleted in this state: A: 7"),
+        ("drift", {**LOOKED, "reads": READ_ONCE}, ".* before and after 1 state, .* of the median of 1 read[.] "),
+        (
+            "compare",
+            {
+                **{"before": "A", "after": "B", "groups": 1, "same": 0, "sure": [], "moved": []},
+                "rates": [("writes", pd.Series([3e-4]))],
+            },
+            "Writes with B reach 0.0003x of A in the median of 1 group, from 0.0003x to 0.0003x",
+        ),
+    ],
+)
+def test_one_is_not_many_and_little_is_not_nothing(name, data, said):
+    assert re.match(said, " ".join(sentences(name, **data)))
 
 
 SURE = Finding(Ratio(0.82, Interval(0.78, 0.87, 0.94), 5, 5), 0.03)
@@ -122,6 +154,12 @@ def test_the_larger_effect_leads_and_outliers_of_what_is_compared_stand_in_the_a
     assert found.sentences[2].startswith("All statistics hold 1 outlier among these. Read at 10.00, ")
     assert found.cards[0].what == "Fragmentation, writes \u00b7 64 MiB"
     assert [card.chance for card in found.cards] == [0, 0, 1, 1]
+
+
+def test_a_study_that_compares_nothing_says_so(quickstart, tmp_path):
+    compares_nothing = quickstart.model_copy(update={"headline": []})
+    said = lines_of(compares_nothing, make_records(quickstart), tmp_path)[0]
+    assert said == "This study names no states to compare: the tables below have every state."
 
 
 def test_the_machine_s_own_disk_stands_behind_the_largest_effect(quickstart, tmp_path):

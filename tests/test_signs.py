@@ -173,7 +173,7 @@ def test_a_sample_with_a_sign_of_trouble_is_told_of_on_top_and_in_a_table(tmp_pa
     waited = f"because others suffered (stop_if): the first time before {records[2]['state']} {records[2]['cell']}."
     assert f"The run waited 2 times, 2 min in all, {waited}" in page.rest["doubts"]
     first = f"{records[0]['state']} {records[0]['cell']}: read: n2: the connection to lustre-OST0002 was lost."
-    assert any("samples have signs of trouble" in doubt and doubt.endswith(first) for doubt in page.rest["doubts"])
+    assert any("samples has signs of trouble" in doubt and doubt.endswith(first) for doubt in page.rest["doubts"])
     (section,) = [section for section in page.sections if section.title == "Signs of trouble"]
     assert [row[3] for row in section.table[1:]] == records[0]["warnings"]
 

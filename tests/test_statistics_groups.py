@@ -216,10 +216,19 @@ def test_primary_comparisons_are_a_family_in_which_a_pair_asked_both_ways_is_one
         # Sure and too small to matter: the margin is asked first.
         (1.003, 1.025, 0.03, "slight", "X shows no difference that matters from the rate Y (0.3 to 2.5% faster over 5"),
         (2.4, 2.6, 0.03, "sure", "X is 2.5 times as fast as Y (2.4 to 2.6 over 5 layouts)"),
+        (9e-8, 4e-7, 0.03, "sure", "X is 99.99% slower than Y (99.99 to 99.99% over 5 layouts)"),
+        (9e-4, 0.004, 0.03, "sure", "X is 99.8% slower than Y (99.6 to 99.9% over 5 layouts)"),
     ],
 )
 def test_a_finding_is_a_template_and_the_margin_is_asked_before_chance(low, high, p, kind, said):
-    ratio = Ratio({0.81: 0.82, 2.4: 2.5}.get(low, 1.0), Interval(low, high, 0.96), 5, 5, unit="layout", units=5)
+    ratio = Ratio(
+        {0.81: 0.82, 2.4: 2.5, 9e-4: 0.002, 9e-8: 2e-7}.get(low, 1.0),
+        Interval(low, high, 0.96),
+        5,
+        5,
+        unit="layout",
+        units=5,
+    )
     finding = Finding(ratio, p, family=4)
     assert finding.kind == kind and finding.said("X", "Y").startswith(said)
     assert (finding.effect > 0) == finding.sure == (kind == "sure")

@@ -48,7 +48,7 @@ def test_an_ost_that_is_away_for_a_minute_is_on_record_and_on_top_of_the_report(
     project.done("snakemake", "small")
     (page,) = (project.root / "results").rglob("index.html")
     text = page.read_text()
-    assert "1 of 1 valid samples have signs of trouble" in text and "Signs of trouble</h2>" in text
+    assert "1 of 1 valid samples has signs of trouble" in text and "Signs of trouble</h2>" in text
 
 
 def test_a_server_that_hangs_for_a_minute_and_stays_connected_is_on_record(project: LustreProject) -> None:

@@ -109,4 +109,4 @@ def test_a_server_that_does_not_answer_for_a_while_is_on_record_and_on_top_of_th
     warnings = "; ".join(record["warnings"])
     assert re.search(rf"NFS at {MOUNT}|nfs: server 127\.0\.0\.1", warnings), warnings
     (page,) = (claimed.root / "results").rglob("index.html")
-    assert "1 of 1 valid samples have signs of trouble" in page.read_text()
+    assert "1 of 1 valid samples has signs of trouble" in page.read_text()

@@ -13,7 +13,7 @@ from fsage.advise import Advice, AdviceRequest, Rival, advise
 from fsage.analysis import words
 from fsage.analysis.words import NONE, Finding, bounds
 from fsage.base import Json
-from fsage.base.sizes import round_size
+from fsage.base.sizes import round_size, significant
 from fsage.layouts.terminal import Table, drawn
 from fsage.plan import Plan
 from fsage.statistics import ALPHA, Ratio
@@ -110,9 +110,9 @@ def _table(rivals: Sequence[Rival]) -> Table:
 def _row(rival: Rival) -> list[str]:
     return [
         rival.cost.name,
-        f"{rival.median_s * MIB_OF_GIB:.3g}",
+        significant(rival.median_s * MIB_OF_GIB),
         _held(rival.to_default),
-        NONE if rival.to_best is None or rival.to_best.value is None else f"{rival.to_best.value:.3g}",
+        NONE if rival.to_best is None or rival.to_best.value is None else significant(rival.to_best.value),
         _chance(rival.probability_best),
         str(len(rival.cost.samples)),
         rival.standing,
@@ -136,7 +136,7 @@ def _held(ratio: Ratio | None) -> str:
     if ratio is None or ratio.value is None:
         return NONE
     ends = ratio.interval
-    return f"{ratio.value:.3g}{bounds(ends.low, ends.high, 3) if ends else ''}"
+    return f"{significant(ratio.value)}{bounds(ends.low, ends.high, 3) if ends else ''}"
 
 
 def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, object]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fsage.analysis.conditions import units
 from fsage.analysis.groups import Measure, labelled_samples, measures, params_labels
-from fsage.analysis.words import Finding
+from fsage.analysis.words import Finding, percent
 from fsage.dataset import parameters
 from fsage.statistics import Ratio, adjust_primary, compare, exchanged, factor
 from fsage.study.comparisons import Headline
@@ -72,6 +72,8 @@ class Comparison:
             return "not known"
         if round(loss) == 0:
             return "0%"
+        if round(loss) == 100:
+            return f"\u2212{percent(loss)}%"
         return f"{-loss:+.0f}%".replace("-", "\u2212")
 
 

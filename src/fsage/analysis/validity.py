@@ -144,14 +144,14 @@ def commands(study: Study, target: Target) -> dict[str, str]:
 
 def short_samples(frame: pd.DataFrame) -> dict[str, object]:
     """Samples below a second by the tool's own clock."""
-    rows = [
+    timed = [
         {"state": row["state"], "cell": row["cell"], "phase": phase, "seconds": row[f"{phase}_seconds"]}
         for phase in ("write", "read")
-        for row in samples(frame)[["state", "cell", f"{phase}_seconds"]].to_dict("records")
-        if row[f"{phase}_seconds"] < SHORT_SAMPLE_S
+        for row in samples(frame).dropna(subset=f"{phase}_seconds").to_dict("records")
     ]
+    rows = [row for row in timed if row["seconds"] < SHORT_SAMPLE_S]
     rows.sort(key=lambda row: (row["seconds"], row["state"], row["cell"]))
-    return {"count": len(rows), "shown": rows[:SHOWN]}
+    return {"timed": len(timed), "count": len(rows), "shown": rows[:SHOWN]}
 
 
 TIMES = 2.0

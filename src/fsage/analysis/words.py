@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from fsage.base.sizes import counted, duration, format_size, ratio_text, round_size
+from fsage.base.sizes import counted, duration, format_size, ratio_text, round_size, significant
 from fsage.model import plugins
 from fsage.statistics import ALPHA, MARGIN, Ratio, reachable
 
@@ -44,7 +44,7 @@ def bounds(low: float | None, high: float | None, digits: int = 4) -> str:
     """An interval behind its value, ' (312.4 to 314)'; '' where there is none."""
     if low is None or high is None or math.isnan(low):
         return ""
-    return f" ({low:.{digits}g} to {high:.{digits}g})"
+    return f" ({significant(low, digits)} to {significant(high, digits)})"
 
 
 def times(ratio: Ratio | None) -> str:
@@ -122,18 +122,12 @@ class Finding:
         return words
 
 
-def _times(value: float) -> str:
+def percent(value: float) -> str:
+    """Whole percents from 10 on; as many digits as it takes not to read as nothing, or as all, and 99.99 at most."""
     if value < 100:
-        return f"{value:.3g}"
-    return f"{value:.0f}"
-
-
-def _percent(value: float) -> str:
-    """Whole percents from 10 on; below as many digits as it takes not to read as nothing."""
-    if value >= 9.95:
-        return f"{value:.0f}"
-    digits = 1
-    while value and not round(value, digits) and digits < 4:
+        value = min(value, 99.99)
+    digits = int(value < 9.95)
+    while round(value, digits) in (0, 100) and value not in (0, 100) and digits < 4:
         digits += 1
     return f"{value:.{digits}f}"
 
@@ -155,8 +149,10 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters.update(times=_times, percent=_percent, joined=joined, counted=counted, few=few, line=line)
-    templates.filters.update(size=round_size, exact_size=format_size, duration=duration)
+    templates.filters.update(times=significant, percent=percent, joined=joined, counted=counted, few=few, line=line)
+    templates.filters.update(
+        ratio=partial(ratio_text, digits=3), size=round_size, exact_size=format_size, duration=duration
+    )
     templates.globals.update(twice=TWICE, margin=f"{MARGIN:.0%}")
     return templates
 

@@ -35,11 +35,12 @@ The rest:
 - `Misuse`: a command has a wrong option or argument;
 - `in_words(error)`: an error in words, without its number;
 - `MIB`: bytes of a MiB; `format_size(size)`: the exact spelling, 264M; `round_size(size)`: three digits, 7.28 GiB;
-- `parse_size(text)`: the bytes that a text names; `counted(2, "extent")`: 2 extents.
+- `parse_size(text)`: the bytes that a text names; `counted(2, "extent")`: 2 extents;
+- `significant(value, 4)`: so many digits, without an exponent.
 """
 
 from fsage.base import MIB, Failure, Json, JsonView, Misuse, Refusal, in_words
-from fsage.base.sizes import counted, format_size, parse_size, round_size
+from fsage.base.sizes import counted, format_size, parse_size, round_size, significant
 from fsage.model import counting, filesystems, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.device import Model as Device

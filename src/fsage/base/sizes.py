@@ -50,10 +50,17 @@ def round_size(size_bytes: float) -> str:
 
 
 def ratio_text(value: float, digits: int = 2) -> str:
-    """'0.79'; what is not 1 never reads as 1: '0.997' where two digits would be '1.00'."""
-    while round(value, digits) == 1 != value and digits < 6:
+    """'0.79'; what is not 1 or 0 never reads as 1 or 0: '0.997' where two digits would be '1.00'."""
+    while round(value, digits) in (0, 1) and value not in (0, 1) and digits < 6:
         digits += 1
     return f"{value:.{digits}f}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """So many digits, or all of a whole number that has more: '0.315', '90123', never '9.01e+04'."""
+    if abs(value) < 10 ** (digits - 1):
+        return f"{value:.{digits}g}"
+    return f"{value:.0f}"
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from fsage import dataset, statistics
 from fsage.analysis.words import sentences
 from fsage.base import MIB
 from fsage.base.sizes import counted as number_of
-from fsage.base.sizes import format_size
+from fsage.base.sizes import format_size, significant
 from fsage.count.expected import against_timed
 from fsage.count.tables import TABLE, table
 from fsage.count.work import Counted
@@ -90,15 +90,15 @@ class OfState:
     @property
     def cost(self) -> str:
         """'9% (6 to 12%)'."""
-        cost = self.spread(LOSS, "{:.0f}")
+        cost = self.spread(LOSS, "{:.0f}".format)
         if "(" in cost:
             return cost.replace(" (", "% (").replace(")", "%)")
         return f"{cost}%"
 
-    def spread(self, column: str, form: str = "{:.3g}") -> str:
+    def spread(self, column: str, form: Callable[[float], str] = significant) -> str:
         """'28 (9 to 41)': median over layouts, smallest to largest; a single number where all are alike."""
         values = self.layouts[column]
-        middle, low, high = map(form.format, (values.median(), values.min(), values.max()))
+        middle, low, high = map(form, (values.median(), values.min(), values.max()))
         if low == high:
             return middle
         return f"{middle} ({low} to {high})"

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from fsage.base.sizes import round_size
+from fsage.base.sizes import round_size, significant
 
 Cell: TypeAlias = str | float | int | None
 Table: TypeAlias = Sequence[Sequence[Cell]]
@@ -165,7 +165,7 @@ class Lines(_Figure):
 
     def name_of(self, point: Point) -> str:
         """What a point is called."""
-        return point.name or self.x.ticks.get(point.x) or f"{point.x:.4g}"
+        return point.name or self.x.ticks.get(point.x) or significant(point.x, 4)
 
 
 @dataclass(frozen=True)

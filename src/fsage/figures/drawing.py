@@ -20,6 +20,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from fsage.base import GIB, TIB
+from fsage.base.sizes import significant
 from fsage.figures import Axis, Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
 from fsage.figures.plane import draw_plane
 from fsage.figures.style import (
@@ -80,9 +81,9 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
             axes.axhline(level.value, zorder=1, label=level.label or None, **look)
         if lines.band:
             axes.axhspan(lines.band.low, lines.band.high, color="0.92", zorder=0, label=lines.band.label)
-        name_axes(axes, lines.x.label, lines.y.label, size)
         if lines.y.limits:
             axes.set_ylim(*lines.y.limits)
+        name_axes(axes, lines.x.label, lines.y.label, size)
         if ticks:
             _name_ticks(axes, lines.x, size)
         if lines.y.ticks:
@@ -149,12 +150,12 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
 
 def _says(lines: Lines, label: str, point: Point) -> str:
     """'8 MiB at 40.00@264M: 312.4 (310.2 to 313.1), n = 5'."""
-    if point.low is None:
+    if point.low is None or point.high is None:
         interval = ""
     else:
-        interval = f" ({point.low:.4g} to {point.high:.4g})"
+        interval = f" ({significant(point.low, 4)} to {significant(point.high, 4)})"
     count = "" if point.n is None else f", n = {point.n:g}"
-    return f"{label} at {lines.name_of(point)}: {point.y:.4g}{interval}{count}"
+    return f"{label} at {lines.name_of(point)}: {significant(point.y, 4)}{interval}{count}"
 
 
 GROUP_WIDTH = 0.84

@@ -200,13 +200,16 @@ def canvas(
 
 
 def name_axes(axes: Axes, x_label: str, y_label: str, size: Size) -> None:
-    """Say what is on the axes; in rows what is longer than its axis, which then gives room for them."""
+    """Say what is on the axes; in rows what is longer than its axis, which gives room for them and for long numbers."""
     x_label = textwrap.fill(x_label, _fitting(axes.bbox.width / axes.figure.dpi, size))
     x, y, width, height = axes.get_position().bounds
     rows = size.letters * ROW_INCHES * x_label.count("\n") / (axes.figure.bbox.height / axes.figure.dpi)
     axes.set_position((x, y + rows, width, height - rows))
     y_label = textwrap.fill(y_label, _fitting(axes.bbox.height / axes.figure.dpi, size))
-    columns = size.letters * ROW_INCHES * y_label.count("\n") / (axes.figure.bbox.width / axes.figure.dpi)
+    numbers = axes.yaxis.get_major_formatter().format_ticks(list(axes.get_yticks()))
+    digits = max((len(str(number)) for number in numbers), default=0)
+    inches = ROW_INCHES * y_label.count("\n") + LETTER_INCHES * max(0, digits - SHORT_NUMBER)
+    columns = size.letters * inches / (axes.figure.bbox.width / axes.figure.dpi)
     axes.set_position((x + columns, y + rows, width - columns, height - rows))
     axes.set(xlabel=x_label, ylabel=y_label)
 
@@ -216,6 +219,8 @@ def _fitting(inches: float, size: Size) -> int:
     return max(12, int(inches / LETTER_INCHES / size.letters))
 
 
+SHORT_NUMBER = 4
+"""So long are the numbers beside the y axis for which there is room."""
 HANDLE_CHARACTERS = 4
 ONE_ROW = 52
 """Characters of the labels, handles among them, that stand beside each other."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fsage.base import Json
 from fsage.base.message import printable
-from fsage.base.sizes import round_size
+from fsage.base.sizes import round_size, significant
 from fsage.layouts import verdict
 from fsage.layouts.fragments import look_at
 from fsage.layouts.inspect import inspect
@@ -143,8 +143,8 @@ def of_fragments(fragments: Json) -> Iterator[Table]:
     )
     rows = []
     for file in fragments["worst"]:
-        gain = "-" if file["gain_s_at_most"] is None else f"{file['gain_s_at_most']:.3g} s"
-        speedup = "-" if file["speedup_at_most"] is None else f"{file['speedup_at_most']:.3g}"
+        gain = "-" if file["gain_s_at_most"] is None else f"{significant(file['gain_s_at_most'])} s"
+        speedup = "-" if file["speedup_at_most"] is None else f"{significant(file['speedup_at_most'])}"
         rows.append([file["path"], f"{file['extents']:,}", round_size(file["bytes"]), gain, speedup])
     yield Table(title, ["file", "extents", "bytes", "gain ≤", "times as fast ≤"], rows)
 
@@ -163,8 +163,8 @@ def _all_files(fragments: Json) -> Table:
         rows += [
             ["a seek", f"{1000 * device['seek_s']:.3g} ms"],
             ["transfer", f"{device['bytes_per_s'] / 1e6:.4g} MB/s ({device['source']})"],
-            ["reading all cold takes", f"{every['read_s_at_most']:.3g} s at most"],
-            ["defragmenting would gain", f"{every['gain_s_at_most']:.3g} s at most"],
+            ["reading all cold takes", f"{significant(every['read_s_at_most'])} s at most"],
+            ["defragmenting would gain", f"{significant(every['gain_s_at_most'])} s at most"],
             ["", f"{device['statement']}; no forecast"],
         ]
     else:
@@ -218,7 +218,7 @@ def fragments(
     for part in result["commands"]:
         gain = ""
         if part["gain_s_at_most"] is not None:
-            gain = f", which would gain {part['gain_s_at_most']:.3g} s at most"
+            gain = f", which would gain {significant(part['gain_s_at_most'])} s at most"
         print(f"To defragment {part['files']} of these files on {part['filesystem']}{gain}; nothing was changed:")
         if part["risk"]:
             print(f"Warning: {part['risk']}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fsage.base import MIB, Json, Misuse
-from fsage.base.sizes import counted, format_size, round_size
+from fsage.base.sizes import counted, format_size, round_size, significant
 from fsage.layouts import filesystems, placement
 from fsage.layouts.geometry import BLOCK_BYTES
 
@@ -195,7 +195,7 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
             sentence = f"The file {name} has {extents}."
         else:
             share = f"{100 * several / count:.1f}% of {count:,} files {name} have 2 extents or more"
-            sentence = f"{share}; all files have {extents}, {files['extents'] / count:.3g} each."
+            sentence = f"{share}; all files have {extents}, {significant(files['extents'] / count)} each."
         sentence += _notes(store, "files")
         placeless = files["extents_per_file"].get("0", 0)  # no sign of how well they lie
         if placeless and placeless >= LEAST_PLACELESS * count:
@@ -224,7 +224,7 @@ def of_fragments(fragments: Json) -> Verdict:
     )
     if fragments["device"] and every["read_s_at_most"]:
         sentence += (
-            f" Reading them cold takes {every['read_s_at_most']:.3g} s at most, and jumps are "
+            f" Reading them cold takes {significant(every['read_s_at_most'])} s at most, and jumps are "
             f"{100 * every['gain_s_at_most'] / every['read_s_at_most']:.2g}% of that: more cannot be gained."
         )
     return Verdict([sentence], {FRAGMENTED: percent})

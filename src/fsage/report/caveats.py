@@ -77,7 +77,7 @@ def signs_section(frame: pd.DataFrame) -> Section | None:
         "the kernel's log. A sample with a sign of trouble stays valid, unless a server evicted its client."
     )
     if len(warned) > SIGNS_SHOWN:
-        more = [f"{len(warned) - SIGNS_SHOWN} more cells are in records.csv."]
+        more = [f"{counted(len(warned) - SIGNS_SHOWN, 'more cell')} in records.csv."]
     else:
         more = []
     return Section("Signs of trouble", text, [], warnings=more, table=[["state", "cell", "status", "what"], *rows])

@@ -17,7 +17,7 @@ from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import Measure, params_labels, plotted, samples, summarise
 from fsage.analysis.words import few, sentences
-from fsage.base.sizes import counted, round_size
+from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
 from fsage.report.page import check_folder, draw
 from fsage.report.parts import Section
@@ -125,7 +125,7 @@ def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, s
         groups=len(rows),
         same=len(same),
         least_p=f"{min([same['p'].min(), *whole.values()]):.2g}",
-        sure=[f"{_short(row)} {row.median:.3f}x" for row in sure.itertuples()],
+        sure=[f"{_short(row)} {ratio_text(row.median, 3)}x" for row in sure.itertuples()],
         shown=SHOWN,
         moved=[Measure.of(rate).plural for rate, p in whole.items() if p <= statistics.ALPHA],
     )
@@ -213,5 +213,5 @@ def _says(row: Any) -> str:
     if pd.isna(row.low):
         interval = ""
     else:
-        interval = f" ({row.low:.3f} to {row.high:.3f})"
-    return f"{row.state}: {row.median:.3f}{interval}, n = {row.n}"
+        interval = f" ({ratio_text(row.low, 3)} to {ratio_text(row.high, 3)})"
+    return f"{row.state}: {ratio_text(row.median, 3)}{interval}, n = {row.n}"

@@ -14,7 +14,7 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.groups import Measure, labelled_samples, samples
-from fsage.base.sizes import counted
+from fsage.base.sizes import counted, ratio_text
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
 from fsage.report.page import check_folder, draw
@@ -127,7 +127,9 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
             adjusted = p * len(steps)
             if adjusted <= statistics.ALPHA:
                 ends = names[at - 1], names[at]
-                table.append([state, Measure.of(measure).name, *ends, f"{math.exp(log):.3f}x", f"{adjusted:.2g}"])
+                table.append(
+                    [state, Measure.of(measure).name, *ends, f"{ratio_text(math.exp(log), 3)}x", f"{adjusted:.2g}"]
+                )
     singled = sum(row[0] != WHOLE for row in table[1:])
     text = (
         f"{singled} of {groups} steps in the same blocks are beyond chance by themselves, and "
@@ -159,7 +161,7 @@ def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequenc
         series = together[measure].tolist()
         moved = math.exp(median(series[test.after :]) - median(series[: test.after]))
         ends = [names[test.after - 1], names[test.after]]
-        table.append([Measure.of(measure).name, *ends, f"{moved:.3f}x", f"{p:.2g}"])
+        table.append([Measure.of(measure).name, *ends, f"{ratio_text(moved, 3)}x", f"{p:.2g}"])
     text = (
         f"{len(table) - 1} of {len(tests)} rates move to another level and stay there: Pettitt's test of the mean over "
         f"{counted(len(same), 'group')} in the same blocks, adjusted over the rates (Holm)."

@@ -30,7 +30,7 @@ from fsage.report import caveats, evidence, layout, render, requests, targets
 from fsage.report.evidence import Evidence
 from fsage.report.parts import Data, Section, figures_of
 from fsage.report.render import template
-from fsage.report.view import NO_ANSWER, NOTHING, Answer, view_of
+from fsage.report.view import NO_ANSWER, NO_HEADLINE, NOTHING, Answer, view_of
 from fsage.study import Study
 
 if TYPE_CHECKING:
@@ -128,7 +128,10 @@ def answer_of(data: Data) -> Answer:
     """The study's answer, as its recipe's view gives it."""
     if samples(data.frame).empty:
         return Answer([NOTHING])
-    return view_of(data.frame).answer(data) or Answer([NO_ANSWER])
+    found = view_of(data.frame).answer(data) or Answer([])
+    if found.sentences:
+        return found
+    return replace(found, sentences=[NO_ANSWER if data.headline else NO_HEADLINE])
 
 
 def answer_lines(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -34,10 +35,12 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _number(value: object, digits: int = 1) -> str:
-    """Fixed digits, or a dash for what is not known."""
+def _number(value: Any, digits: int = 1) -> str:
+    """Fixed digits, below 1 those of two figures at least, or a dash for what is not known."""
     if known(value) is None:
         return "\u2013"
+    if 0 < value < 1:
+        digits = max(digits, 1 - math.floor(math.log10(value)))
     return f"{value:,.{digits}f}".replace(",", "\u202f")
 
 

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 from fsage.analysis.groups import counts, medians, params_labels
 from fsage.analysis.words import NONE
 from fsage.base import in_words
-from fsage.base.sizes import round_size
+from fsage.base.sizes import round_size, significant
 from fsage.figures import Axis, Cloud, Figure, Lines, Trace, lines, placed
 from fsage.report.evidence import first_problem
 from fsage.report.parts import Section
@@ -105,7 +106,7 @@ def _table(rows: pd.DataFrame, phases: Sequence[str]) -> list[list[str]]:
     table = [["state", "parameters", *names]]
     labels = params_labels(rows)
     for (state, _, params), part in rows.groupby(["state", "transfer_size_bytes", "params"], dropna=False):
-        medians = part.set_index(["phase", "percentile"])["median"].map("{:.4g}".format).to_dict()
+        medians = part.set_index(["phase", "percentile"])["median"].map(partial(significant, digits=4)).to_dict()
         table.append([str(state), labels[str(params)], *(medians.get(head, NONE) for head in heads)])
     return table
 

@@ -37,6 +37,7 @@ OWN_DISK = "own_disk_mib_s"
 CLOSE = 0.01
 """By so little charges and measurement may differ where an interval is narrower."""
 NOTHING = "No valid sample yet: nothing to compare."
+NO_HEADLINE = "This study names no states to compare: the tables below have every state."
 NO_ANSWER = "What was measured so far does not answer the question yet: see what is missing, below."
 
 

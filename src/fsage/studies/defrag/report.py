@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fsage.api.model import Json, round_size
+from fsage.api.model import Json, round_size, significant
 from fsage.api.report import Answer, Data, Section, View, dataset, figures, groups, words
 
 COLD = "cold"
@@ -127,7 +127,7 @@ def _row(state: str, notes: Json, rows: pd.DataFrame) -> list[str]:
         Section.NONE if factor is None else f"{factor:.4f}",
         round_size(done["moved_bytes"]) if done else Section.NONE,
         f"{done['seconds']:.1f} s ({done['tool']})" if done else Section.NONE,
-        *(f"{row.median:.4g}{words.bounds(row.low, row.high)}" for row in largest.itertuples()),
+        *(f"{significant(row.median, 4)}{words.bounds(row.low, row.high)}" for row in largest.itertuples()),
         *map(words.times, largest["to_clean"]),
     ]
 

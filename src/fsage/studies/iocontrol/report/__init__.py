@@ -11,6 +11,7 @@ from statistics import median
 
 import pandas as pd
 
+from fsage.api.model import significant
 from fsage.api.report import Answer, Card, Data, Section, View, figures, groups, statistics, words
 
 from ..weighted import PATTERNS
@@ -99,7 +100,7 @@ def _fair_row(case: Shared) -> list[str]:
     sizes = []
     to_fair = []
     for group in GROUPS:
-        rates.append(f"{median(case.bw_mib_s[group]):.4g}")
+        rates.append(significant(median(case.bw_mib_s[group]), 4))
         ios.append(f"{median(case.ios[group]):,.0f}")
         sizes.append(_size(median(case.io_kib[group])))
         to_fair.append(words.times(case.against_fair(group)))
@@ -108,7 +109,7 @@ def _fair_row(case: Shared) -> list[str]:
         case.state,
         f"{case.pattern} ({':'.join(weights)})",
         *map(" and ".join, (rates, ios, sizes)),
-        f"{median(case.ratios):.3g}",
+        significant(median(case.ratios)),
         Section.NONE if spread is None else f"{spread:.1%}",
         *to_fair,
     ]

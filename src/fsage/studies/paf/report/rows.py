@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.api.model import counted, round_size
+from fsage.api.model import counted, round_size, significant
 from fsage.api.report import Data, Section, figures, groups
 
 CAPACITY = "capacity AA, % of the empty target (nominal)"
@@ -162,7 +162,8 @@ def predicted(
         value = row[column]
         low = row[f"{column}_low"]
         high = row[f"{column}_high"]
-        says = f"{row['state']}: predicted {value:.4g} {unit}, {low:.4g} to {high:.4g} at 95%, not measured"
+        ends = [significant(number, 4) for number in (value, low, high)]
+        says = f"{row['state']}: predicted {ends[0]} {unit}, {ends[1]} to {ends[2]} at 95%, not measured"
         if (x, y) not in drawn:
             by_place[x, y] = figures.Place(x, y, value, 0, low, high, says=says)
     return tuple(by_place.values())
@@ -193,9 +194,9 @@ def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> figures.P
 
 def says(row: dict[str, Any], unit: str) -> str:
     """What a place says under the pointer."""
-    words = [f"{row['state']}: {row['median']:.4g} {unit}"]
+    words = [f"{row['state']}: {significant(row['median'], 4)} {unit}"]
     if pd.notna(row["low"]):
-        words.append(f"{row['low']:.4g} to {row['high']:.4g} at {row['level']:.2%}")
+        words.append(f"{significant(row['low'], 4)} to {significant(row['high'], 4)} at {row['level']:.2%}")
     words += [
         row["units"].over.strip(),
         f"real fullness {row['real_fullness_percent']:.1f}%",

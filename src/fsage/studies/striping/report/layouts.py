@@ -11,7 +11,7 @@ from itertools import chain
 
 import pandas as pd
 
-from fsage.api.model import Json, Segment, round_size
+from fsage.api.model import Json, Segment, round_size, significant
 from fsage.api.report import Data, Section, dataset, figures, groups, statistics, words
 
 from ..model import object_bytes
@@ -191,7 +191,7 @@ def _rates(rows: pd.DataFrame, names: list[str]) -> list[str]:
             cells += [Section.NONE, Section.NONE]
             continue
         row = found.iloc[0]
-        cells.append(f"{row['median']:.4g}{words.bounds(row['low'], row['high'])}")
+        cells.append(f"{significant(row['median'], 4)}{words.bounds(row['low'], row['high'])}")
         cells.append("the default" if row["state"] == row["clean"] else words.times(row["to_clean"]))
     return cells
 
@@ -220,7 +220,7 @@ def server_cache(data: Data) -> Section | None:
 
 
 def _cache_row(kept: Json, other: Json) -> list[str]:
-    medians = f"{kept['median']:.4g}", other["setting"], f"{other['median']:.4g}"
+    medians = significant(kept["median"], 4), other["setting"], significant(other["median"], 4)
     factor = words.times(statistics.ratio(other["samples"], kept["samples"]))
     return [other["state"], groups.Measure.of(other["measure"]).name, *medians, factor]
 
