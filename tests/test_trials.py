@@ -557,6 +557,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
     ("text", "reason"),
     [
         (WHOLE + WHOLE, "two texts of dumpe2fs"),
+        (WHOLE.replace("165887, 186", "165887\n, 186"), "continues with b', 186368-196607"),
         (
             WHOLE.replace("Group 0: (Blocks 0-", "Group 0: (Blocks 0x0000-"),
             "hexadecimal .dumpe2fs -x.: run dumpe2fs without",
