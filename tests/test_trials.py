@@ -3,6 +3,7 @@
 import binascii
 import io
 import json
+import lzma
 import re
 import textwrap
 from pathlib import Path
@@ -558,6 +559,8 @@ def test_what_a_text_says_of_itself_is_said(text, says):
     [
         (WHOLE + WHOLE, "two texts of dumpe2fs"),
         (WHOLE.replace("165887, 186", "165887\n, 186"), "continues with b', 186368-196607"),
+        (lzma.compress(WHOLE.encode()), r"it is packed \(xz\): give the text itself"),
+        (bytes(257) + b"ustar" + WHOLE.encode(), r"it is packed \(tar\)"),
         (
             WHOLE.replace("Group 0: (Blocks 0-", "Group 0: (Blocks 0x0000-"),
             "hexadecimal .dumpe2fs -x.: run dumpe2fs without",
