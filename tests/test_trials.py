@@ -543,6 +543,7 @@ def test_blanks_and_prompts_change_no_text(text):
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
         (INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),
+        ("xfs_db> " + TABLE.replace("blocksize = 4096", "blocksize = 1024"), "of 16 MiB are in use"),
         (
             E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
             "feature bigalloc, whose clusters e2freefrag misreads unless it is mounted (run dumpe2fs)",
