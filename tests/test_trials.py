@@ -398,6 +398,8 @@ def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
 def test_lines_that_mail_wrapped_change_nothing():
     lines = [line if len(line) <= 76 else textwrap.fill(line, 76) for line in ZEROED.split("\n")]
     assert look("\n".join(lines))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
+    osts = (HERE / "27-lfs-df" / "lfs-df-inactive.txt").read_bytes()
+    assert look(binascii.b2a_qp(osts))[0] == look(osts)[0], "as sent: wrapped behind a letter"
 
 
 BUDDIES = """\
@@ -506,7 +508,9 @@ def test_blanks_and_prompts_change_no_text(text):
         f"{prompt}cmd\n{text}{prompt}",
         f"```\n{text}```\n\nreal\t0m1.1s\n",
         f"\x1b]0;oss1\x07\x1b[?2004l\r{text}".replace("\n", "\r\r\n"),
-        f"[code]{text}[/code]\n",
+        f"[CODE]{text}[/CODE]\n",
+        f"```{text}```",
+        f"<html><body><PRE>{text}</PRE></body></html>\n",
         text.replace("size of ", "size of  "),
         f"[sudo] password for admin: {text}",
         by_line(text, "--More--\r        \r"),

@@ -25,17 +25,18 @@ MOST_BYTES = 64 << 30
 UTF_8_MARK = codecs.BOM_UTF8
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADDED = re.compile(
-    rb"\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:pre|code)|&nbsp;|\0|\[/?code\]|\{noformat\}|\[sudo\]"
+    rb"(?i)\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:html|body|pre|code)|```|&nbsp;|\0|\[/?code\]|"
+    rb"\{noformat\}|\[sudo\]"
 )
 BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf|&nbsp;|\t")
 """What web pages, editors and some languages have for a blank."""
 PLACED = re.compile(rb"\x1b\[[\d;]*[Hf]")
 """Where a terminal shall write the next line, as watch tells it."""
 NOTHING = re.compile(
-    rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
-    rb"</?(?:pre|code)\b[^>]*>|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
+    rb"(?i)\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
+    rb"</?(?:html|body|pre|code)\b[^>]*>|```|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
 )
-"""Colours, titles, blanks of no width, marks of a web page, the question of sudo, and what pads a file."""
+"""Colours, titles, blanks of no width, marks of a web page or of Markdown, the question of sudo, and what pads a file."""
 PRINTED = ((b"\xe2\x80\x93", b"-"), (b"\xe2\x80\xa6", b"..."), (b"\xe2\x80\xa5", b".."))
 """What programs for print make of `-`, `...` and `..`."""
 ESCAPES = ((b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"'))
@@ -57,7 +58,7 @@ LEFT_OUT = re.compile(
 )
 RUNS = re.compile(rb" *\d[\d, -]*$")
 FIRST_LINES = 40
-OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n")
+OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n|[^\n]{70,75}=\r?\n")
 """What a mail as it is sent has for `=`, for a blank at a line's end, and where it wraps a line (quoted-printable)."""
 UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
 PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:) *\Z")
