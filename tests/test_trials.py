@@ -1,6 +1,7 @@
 """Texts from public reports, each with its right value or the reason why it is refused (data/trials, reconstructed)."""
 
 import binascii
+import html
 import io
 import json
 import lzma
@@ -118,8 +119,10 @@ def test_a_document_of_another_form_tells_the_same(change):
         lambda text: "\ufeff" + by_line(text, "> ", "\r\n"),
         lambda text: "\x1b[1m" + text.replace("\n", "\x1b[0m\n", 3),
         lambda text: "- so:\n\n  ```\n" + by_line(text, "  ") + "  ```\n",
+        html.escape,
+        lambda text: text.replace("'", "\u2019").replace('"', "\u201c"),
     ],
-    ids=["mail of windows", "colours", "code in a list"],
+    ids=["mail of windows", "colours", "code in a list", "web page", "letter"],
 )
 @pytest.mark.parametrize(
     ("parser", "name"),

@@ -25,7 +25,7 @@ MOST_BYTES = 64 << 30
 UTF_8_MARK = codecs.BOM_UTF8
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADDED = re.compile(
-    rb"(?i)\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:html|body|pre|code)|```|&nbsp;|\0|\[/?code\]|"
+    rb"(?i)\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:html|body|pre|code)|```|&[a-z#]\w*;|\0|\[/?code\]|"
     rb"\{noformat\}|\[sudo\]"
 )
 BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf|&nbsp;|\t")
@@ -36,9 +36,23 @@ NOTHING = re.compile(
     rb"(?i)\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
     rb"</?(?:html|body|pre|code)\b[^>]*>|```|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
 )
-"""Colours, titles, blanks of no width, marks of a web page or of Markdown, the question of sudo, and what pads a file."""
-PRINTED = ((b"\xe2\x80\x93", b"-"), (b"\xe2\x80\xa6", b"..."), (b"\xe2\x80\xa5", b".."))
-"""What programs for print make of `-`, `...` and `..`."""
+"""Colours, titles, blanks of no width, marks of web pages and Markdown, the question of sudo, and what pads a file."""
+PRINTED = (
+    (b"\xe2\x80\x93", b"-"),
+    (b"\xe2\x80\xa6", b"..."),
+    (b"\xe2\x80\xa5", b".."),
+    (b"\xe2\x80\x98", b"'"),
+    (b"\xe2\x80\x99", b"'"),
+    (b"\xe2\x80\x9c", b'"'),
+    (b"\xe2\x80\x9d", b'"'),
+    (b"&#x27;", b"'"),
+    (b"&#39;", b"'"),
+    (b"&quot;", b'"'),
+    (b"&lt;", b"<"),
+    (b"&gt;", b">"),
+    (b"&amp;", b"&"),
+)
+"""What programs for print make of `-`, `...`, `..` and quotes, and web pages of marks of their own."""
 ESCAPES = ((b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"'))
 PROGRAMS = rb"(?:fio|ior|mdtest|dumpe2fs|e2freefrag|filefrag|xfs_\w+|inode|File|WARNING|ERROR)(?=[: ])"
 INDENTED = re.compile(
