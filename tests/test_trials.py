@@ -602,6 +602,9 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (INFO, "xfs_info, which tells sizes only: give that of `xfs_db -r -c 'freesp -s' DEVICE` behind it"),
         (" ".join(FILEFRAG_2009.splitlines()), "filefrag's lines stand on one"),
         (FILEFRAG + re.sub("   1: .*\n", "-- 8< --\n", FILEFRAG).replace("/c", "/d"), "/d ends before its last extent"),
+        (re.sub("   1: .*\n", "", FILEFRAG), "/c ends before its last extent: rows are missing"),
+        (FILEFRAG.replace("/c: 2", "/d: 2"), "filefrag's list of /c has no end: something is missing"),
+        (OLD_BMAP.replace("[7616880..", "[7616888.."), "has extent '3: .* where 3 should be"),
         (BUDDIES.replace("]\n", "] |\n"), "mb_groups has something behind its row '#0"),
         (
             re.sub(r"Num(.*): .*\n[^@]*", r"Num\1: 0\n", E2FREEFRAG),
