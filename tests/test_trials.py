@@ -498,6 +498,21 @@ data     =                       bsize=1024   blocks=16384, imaxpct=25
 LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
 OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
+E2FREEFRAG_BIGALLOC = """\
+Device: big16.img
+Blocksize: 1024 bytes
+Total blocks: 307200
+Free blocks: 287376 (93.5%)
+Min. free extent: 256 KB
+Max. free extent: 23040 KB
+Avg. free extent: 2027 KB
+Num. free extent: 61
+  256K...  512K-  :            21          5376    1.87%
+  512K... 1024K-  :            11          5632    1.96%
+    1M...    2M-  :            13         16640    5.79%
+    4M...    8M-  :            15         72960   25.39%
+   16M...   32M-  :             1         23040    8.02%
+"""  # of mke2fs -b 1024 -O bigalloc -C 16384
 E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
 
 
@@ -610,6 +625,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             re.sub(r"Num(.*): .*\n[^@]*", r"Num\1: 0\n", E2FREEFRAG),
             "34501259 free blocks and no free extent: it has feature bigalloc",
         ),
+        (E2FREEFRAG_BIGALLOC, "287376 free blocks, its rows 123648 in sixteens: it has feature bigalloc"),
         ("dumpe2fs 1.47.0 (5-Feb-2023)\n\ngroup:block:super:gdt\n0:0:0:1-1\n", "no list that is read: run `dumpe2fs D"),
         ("Overall:\n    Device size:  1.00GiB\n", "a text of btrfs, of which none is read: run `fsage evidence MOUNT`"),
         ("obdfilter.l-OST0000.kbytesfree=10\n", "lctl, which tells of no free space: run `lfs df`"),

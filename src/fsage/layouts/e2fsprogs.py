@@ -267,6 +267,8 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     else:
         classes = [Class(*size, listed) for size, (*_, listed) in zip(sizes, rows)]
     listed = sum(row.blocks for row in classes)
+    if free != listed < blocks and not any(row.blocks % 16 for row in classes):
+        raise NotThisText(f"e2freefrag counts {free} free blocks, its rows {listed} in sixteens: {BIGALLOC}")
     if listed != free:
         source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
         source += f": it is mounted, or damaged, or {BIGALLOC}"
