@@ -646,6 +646,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "dumpe2fs: Permission denied while trying to open /dev/sda1\n",
             "the program failed, and says 'dumpe2fs: Perm",
         ),
+        (2 * (HERE / "27-lfs-df" / "lfs-df-inactive.txt").read_text(), "of several file systems: run `lfs df MOUNT`"),
         ("lustre-OST0000_UUID 10 5 5 50% /mnt/l[OST:0]\n", "`lfs df` without its first line"),
         (ALLOCATOR[ALLOCATOR.index('    "alloc_unit') :], "no capacity: its beginning is missing"),
         (LISTED_OSD[:-4], "the allocator dump has no end: it was cut short"),
