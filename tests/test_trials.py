@@ -353,6 +353,7 @@ def test_a_device_of_which_no_block_is_in_use_is_damaged(is_empty):
     [
         *(">", "| ", "    ", "  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+"),
         *("oss1: ", "Nov 26 02:00:00 oss1 root[12]: ", "{0:6d}\t", "Nov 26 02:00:00.{0:06d} ", "out.txt:{0}:", "{0}. "),
+        "17:00:00.{0:03d} ",
     ],
 )
 def test_what_is_put_before_each_line_changes_nothing(begin):

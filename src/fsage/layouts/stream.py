@@ -63,7 +63,7 @@ BLANKS_BEFORE = re.compile(rb"[ \t]+")
 OWN_INDENT = re.compile(rb"\s+\d+:")  # a row of filefrag, xfs_bmap or fsmap
 NUMBERED = re.compile(rb"[ \t]*(\d{1,9})(?:[ \t]*[:|.)] ?|\t| )(?! *(?:\d+:\d+ )?\[| *\d+\.\.)")
 STAMPED = re.compile(
-    rb"\[?(?:\d{4}-\d\d-\d\d[ T]|[A-Z][a-z]{2} +\d+ )\d\d:\d\d:\d\d[^ \]]*\]?"
+    rb"\[?(?:\d{4}-\d\d-\d\d[ T]|[A-Z][a-z]{2} +\d+ )?\d\d:\d\d:\d\d[^ \]]*\]?"
     rb"(?: [\w.-]+ (?:[\w./-]+\[\d+\]|kernel):)? "
 )
 QUOTE = re.compile(rb"[ \t]*(?:> ?)+")
