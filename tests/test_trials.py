@@ -1,8 +1,10 @@
 """Texts from public reports, each with its right value or the reason why it is refused (data/trials, reconstructed)."""
 
 import binascii
+import html
 import io
 import json
+import lzma
 import re
 import textwrap
 from pathlib import Path
@@ -117,8 +119,10 @@ def test_a_document_of_another_form_tells_the_same(change):
         lambda text: "\ufeff" + by_line(text, "> ", "\r\n"),
         lambda text: "\x1b[1m" + text.replace("\n", "\x1b[0m\n", 3),
         lambda text: "- so:\n\n  ```\n" + by_line(text, "  ") + "  ```\n",
+        html.escape,
+        lambda text: text.replace("'", "\u2019").replace('"', "\u201c"),
     ],
-    ids=["mail of windows", "colours", "code in a list"],
+    ids=["mail of windows", "colours", "code in a list", "web page", "letter"],
 )
 @pytest.mark.parametrize(
     ("parser", "name"),
@@ -349,6 +353,7 @@ def test_a_device_of_which_no_block_is_in_use_is_damaged(is_empty):
     [
         *(">", "| ", "    ", "  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+"),
         *("oss1: ", "Nov 26 02:00:00 oss1 root[12]: ", "{0:6d}\t", "Nov 26 02:00:00.{0:06d} ", "out.txt:{0}:", "{0}. "),
+        "17:00:00.{0:03d} ",
     ],
 )
 def test_what_is_put_before_each_line_changes_nothing(begin):
@@ -397,6 +402,8 @@ def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
 def test_lines_that_mail_wrapped_change_nothing():
     lines = [line if len(line) <= 76 else textwrap.fill(line, 76) for line in ZEROED.split("\n")]
     assert look("\n".join(lines))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
+    osts = (HERE / "27-lfs-df" / "lfs-df-inactive.txt").read_bytes()
+    assert look(binascii.b2a_qp(osts))[0] == look(osts)[0], "as sent: wrapped behind a letter"
 
 
 BUDDIES = """\
@@ -492,6 +499,21 @@ data     =                       bsize=1024   blocks=16384, imaxpct=25
 LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
 OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
+E2FREEFRAG_BIGALLOC = """\
+Device: big16.img
+Blocksize: 1024 bytes
+Total blocks: 307200
+Free blocks: 287376 (93.5%)
+Min. free extent: 256 KB
+Max. free extent: 23040 KB
+Avg. free extent: 2027 KB
+Num. free extent: 61
+  256K...  512K-  :            21          5376    1.87%
+  512K... 1024K-  :            11          5632    1.96%
+    1M...    2M-  :            13         16640    5.79%
+    4M...    8M-  :            15         72960   25.39%
+   16M...   32M-  :             1         23040    8.02%
+"""  # of mke2fs -b 1024 -O bigalloc -C 16384
 E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
 
 
@@ -505,7 +527,9 @@ def test_blanks_and_prompts_change_no_text(text):
         f"{prompt}cmd\n{text}{prompt}",
         f"```\n{text}```\n\nreal\t0m1.1s\n",
         f"\x1b]0;oss1\x07\x1b[?2004l\r{text}".replace("\n", "\r\r\n"),
-        f"[code]{text}[/code]\n",
+        f"[CODE]{text}[/CODE]\n",
+        f"```{text}```",
+        f"<html><body><PRE>{text}</PRE></body></html>\n",
         text.replace("size of ", "size of  "),
         f"[sudo] password for admin: {text}",
         by_line(text, "--More--\r        \r"),
@@ -542,6 +566,7 @@ def test_blanks_and_prompts_change_no_text(text):
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
         (INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),
+        ("xfs_db> " + TABLE.replace("blocksize = 4096", "blocksize = 1024"), "of 16 MiB are in use"),
         (
             E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
             "feature bigalloc, whose clusters e2freefrag misreads unless it is mounted (run dumpe2fs)",
@@ -557,6 +582,9 @@ def test_what_a_text_says_of_itself_is_said(text, says):
     ("text", "reason"),
     [
         (WHOLE + WHOLE, "two texts of dumpe2fs"),
+        (WHOLE.replace("165887, 186", "165887\n, 186"), "continues with b', 186368-196607"),
+        (lzma.compress(WHOLE.encode()), r"it is packed \(xz\): give the text itself"),
+        (bytes(257) + b"ustar" + WHOLE.encode(), r"it is packed \(tar\)"),
         (
             WHOLE.replace("Group 0: (Blocks 0-", "Group 0: (Blocks 0x0000-"),
             "hexadecimal .dumpe2fs -x.: run dumpe2fs without",
@@ -590,11 +618,15 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (INFO, "xfs_info, which tells sizes only: give that of `xfs_db -r -c 'freesp -s' DEVICE` behind it"),
         (" ".join(FILEFRAG_2009.splitlines()), "filefrag's lines stand on one"),
         (FILEFRAG + re.sub("   1: .*\n", "-- 8< --\n", FILEFRAG).replace("/c", "/d"), "/d ends before its last extent"),
+        (re.sub("   1: .*\n", "", FILEFRAG), "/c ends before its last extent: rows are missing"),
+        (FILEFRAG.replace("/c: 2", "/d: 2"), "filefrag's list of /c has no end: something is missing"),
+        (OLD_BMAP.replace("[7616880..", "[7616888.."), "has extent '3: .* where 3 should be"),
         (BUDDIES.replace("]\n", "] |\n"), "mb_groups has something behind its row '#0"),
         (
             re.sub(r"Num(.*): .*\n[^@]*", r"Num\1: 0\n", E2FREEFRAG),
             "34501259 free blocks and no free extent: it has feature bigalloc",
         ),
+        (E2FREEFRAG_BIGALLOC, "287376 free blocks, its rows 123648 in sixteens: it has feature bigalloc"),
         ("dumpe2fs 1.47.0 (5-Feb-2023)\n\ngroup:block:super:gdt\n0:0:0:1-1\n", "no list that is read: run `dumpe2fs D"),
         ("Overall:\n    Device size:  1.00GiB\n", "a text of btrfs, of which none is read: run `fsage evidence MOUNT`"),
         ("obdfilter.l-OST0000.kbytesfree=10\n", "lctl, which tells of no free space: run `lfs df`"),
@@ -615,6 +647,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "dumpe2fs: Permission denied while trying to open /dev/sda1\n",
             "the program failed, and says 'dumpe2fs: Perm",
         ),
+        (2 * (HERE / "27-lfs-df" / "lfs-df-inactive.txt").read_text(), "of several file systems: run `lfs df MOUNT`"),
         ("lustre-OST0000_UUID 10 5 5 50% /mnt/l[OST:0]\n", "`lfs df` without its first line"),
         (ALLOCATOR[ALLOCATOR.index('    "alloc_unit') :], "no capacity: its beginning is missing"),
         (LISTED_OSD[:-4], "the allocator dump has no end: it was cut short"),

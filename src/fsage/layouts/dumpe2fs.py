@@ -23,7 +23,7 @@ GROUP = re.compile(  # with or without the blanks at the ends of lines, which ed
     rb"(?:(?: |[^G\s\d]|Group d).*\n)*?"
     rb" *(\d{1,19}) free (?:blocks|clusters), (\d{1,19}) free inodes.*\n"
     rb" *Free blocks: ?(.*)\n"
-    rb"(?:[^G\n].*\n|\n)*"
+    rb"(?:(?![ ,-]*\d[\d, -]*\n)[^G\n].*\n|\n)*"  # a line of runs is one that was wrapped
 )
 PARTS = GROUP.groups + 1  # of each match, with what is before it
 NEXT = b"\nGroup "

@@ -32,6 +32,7 @@ OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))? 
 END = re.compile(rb"(.+): (\d+) extents? found")
 FOUND = re.compile(rb"\d extents? found")
 LAST = b"last"  # a flag since 1.43
+EOF = b"eof"
 PLACELESS = {b"unknown_loc", b"delalloc", b"unknown", b"inline"}
 TOLD = (b"encoded", b"shared", b"unwritten", b"inline", b"delalloc", b"unknown_loc")
 FLAGS = re.compile(rb" *((?:last|eof|unwritten|unknown_loc|delalloc|encoded|not_aligned|inline|shared|merged|,)+) *$")
@@ -84,7 +85,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             listed = True
             rows += 1
             flags.update(of_row)
-            is_last = LAST in of_row
+            is_last = LAST in of_row or (EOF in of_row and not flags[LAST])
             if PLACELESS.intersection(of_row):
                 continue
             if (end - begin, last - place) != (length - 1, length - 1):
@@ -99,7 +100,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
         elif rows and (wrapped := FLAGS.match(line)):
             of_row = wrapped[1].split(b",")
             flags.update(of_row)
-            is_last = is_last or LAST in of_row
+            is_last = is_last or LAST in of_row or EOF in of_row
             if pieces and PLACELESS.intersection(of_row):
                 pieces.pop()
                 places.pop()
@@ -130,11 +131,15 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
             if hash(end_line[1]) in names:
                 raise NotThisText(f"filefrag lists {_shown(end_line[1])} twice: give one text at a time")
             names.add(hash(end_line[1]))
-            if name == end_line[1] and listed and flags[LAST] and not is_last:
-                raise NotThisText(f"filefrag's list of {_shown(name)} ends before its last extent: rows are missing")
+            if pieces and name != end_line[1]:
+                raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             if name == end_line[1] and (listed or not count):
                 found = layouts.add(pieces, places)
                 devices.update(places)
+                if listed and not is_last and (flags[LAST] or found != count):
+                    raise NotThisText(
+                        f"filefrag's list of {_shown(name)} ends before its last extent: rows are missing"
+                    )
                 if found != count:
                     differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
             else:
@@ -262,6 +267,8 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
     else:
         classes = [Class(*size, listed) for size, (*_, listed) in zip(sizes, rows)]
     listed = sum(row.blocks for row in classes)
+    if free != listed < blocks and not any(row.blocks % 16 for row in classes):
+        raise NotThisText(f"e2freefrag counts {free} free blocks, its rows {listed} in sixteens: {BIGALLOC}")
     if listed != free:
         source += f"; its head counts {free} free blocks (the superblock's), its rows {listed} (the bitmaps', taken)"
         source += f": it is mounted, or damaged, or {BIGALLOC}"

@@ -124,10 +124,11 @@ class BlockBitmap:
         library = self.library
         bitmap = self.system.contents.block_map
         size = self.block_bytes
-        last = library.ext2fs_get_generic_bmap_end(bitmap)
+        bits = self.system.contents.cluster_ratio_bits  # bigalloc: the map has bounds in clusters, all else in blocks
+        last = (library.ext2fs_get_generic_bmap_end(bitmap) + 1 << bits) - 1
         zero = library.ext2fs_find_first_zero_generic_bmap
         find_first_set = library.ext2fs_find_first_set_generic_bmap
-        at = library.ext2fs_get_generic_bmap_start(bitmap)
+        at = library.ext2fs_get_generic_bmap_start(bitmap) << bits
         found = c_uint64()
         reached = byref(found)
         while at <= last and not zero(bitmap, at, last, reached):

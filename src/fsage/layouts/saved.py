@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import IO, cast
 
 from fsage.base import in_words
@@ -21,6 +22,7 @@ from fsage.layouts.stream import BLOCK_BYTES, FIRST_LINES, Text, blocks_of, tidi
 
 PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """How what is packed so begins."""
+ARCHIVE = re.compile(rb"(?P<bzip2>BZh\d)|(?P<xz>\xfd7zXZ)|(?P<zip>PK\x03\x04)|(?P<tar>(?s:.{257})ustar)")
 Reader = Callable[[Text, Counting], Store]
 
 
@@ -135,7 +137,11 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
     """The store that a text tells of. Raises NotThisText, with what is wrong in one sentence."""
     blocks = _blocks(stream)
     try:
-        return _read(Text(tidied(blocks)), counting)
+        first = next(blocks, b"")
+        archive = ARCHIVE.match(first)
+        if archive:
+            raise NotThisText(f"it is packed ({archive.lastgroup}): give the text itself, or packed by gzip or zstd")
+        return _read(Text(tidied(chain([first], blocks))), counting)
     except (OSError, EOFError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
             raise
@@ -146,7 +152,7 @@ def read(stream: IO[bytes], counting: Counting = ONCE) -> Store:
 
 def is_packed(start: bytes) -> bool:
     """Whether a file that begins so is packed."""
-    return start.startswith(tuple(PACKED.values()))
+    return start.startswith(tuple(PACKED.values())) or bool(ARCHIVE.match(start))
 
 
 def _blocks(stream: IO[bytes]) -> Generator[bytes, None, None]:

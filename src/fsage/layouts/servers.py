@@ -74,6 +74,8 @@ def parse_lfs_df(lines: Iterable[str]) -> Read:
                     raise NotThisText(f"`lfs df` has {used} bytes used of {total} on {match[1]}, which cannot be")
                 osts.append(Ost(match[1], int(match[7]), total, used, available))
         elif match := SUMMARY.match(line):
+            if summary is not None:
+                raise NotThisText("`lfs df` tells of several file systems: run `lfs df MOUNT` for one of them")
             summary = int(match[1]) * 1024
         elif match := INACTIVE.match(line):
             inactive.append(match[1])

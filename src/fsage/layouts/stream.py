@@ -25,19 +25,34 @@ MOST_BYTES = 64 << 30
 UTF_8_MARK = codecs.BOM_UTF8
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADDED = re.compile(
-    rb"\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:pre|code)|&nbsp;|\0|\[/?code\]|\{noformat\}|\[sudo\]"
+    rb"(?i)\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:html|body|pre|code)|```|&[a-z#]\w*;|\0|\[/?code\]|"
+    rb"\{noformat\}|\[sudo\]"
 )
 BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf|&nbsp;|\t")
 """What web pages, editors and some languages have for a blank."""
 PLACED = re.compile(rb"\x1b\[[\d;]*[Hf]")
 """Where a terminal shall write the next line, as watch tells it."""
 NOTHING = re.compile(
-    rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
-    rb"</?(?:pre|code)\b[^>]*>|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
+    rb"(?i)\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
+    rb"</?(?:html|body|pre|code)\b[^>]*>|```|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
 )
-"""Colours, titles, blanks of no width, marks of a web page, the question of sudo, and what pads a file."""
-PRINTED = ((b"\xe2\x80\x93", b"-"), (b"\xe2\x80\xa6", b"..."), (b"\xe2\x80\xa5", b".."))
-"""What programs for print make of `-`, `...` and `..`."""
+"""Colours, titles, blanks of no width, marks of web pages and Markdown, the question of sudo, and what pads a file."""
+PRINTED = (
+    (b"\xe2\x80\x93", b"-"),
+    (b"\xe2\x80\xa6", b"..."),
+    (b"\xe2\x80\xa5", b".."),
+    (b"\xe2\x80\x98", b"'"),
+    (b"\xe2\x80\x99", b"'"),
+    (b"\xe2\x80\x9c", b'"'),
+    (b"\xe2\x80\x9d", b'"'),
+    (b"&#x27;", b"'"),
+    (b"&#39;", b"'"),
+    (b"&quot;", b'"'),
+    (b"&lt;", b"<"),
+    (b"&gt;", b">"),
+    (b"&amp;", b"&"),
+)
+"""What programs for print make of `-`, `...`, `..` and quotes, and web pages of marks of their own."""
 ESCAPES = ((b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"'))
 PROGRAMS = rb"(?:fio|ior|mdtest|dumpe2fs|e2freefrag|filefrag|xfs_\w+|inode|File|WARNING|ERROR)(?=[: ])"
 INDENTED = re.compile(
@@ -48,7 +63,7 @@ BLANKS_BEFORE = re.compile(rb"[ \t]+")
 OWN_INDENT = re.compile(rb"\s+\d+:")  # a row of filefrag, xfs_bmap or fsmap
 NUMBERED = re.compile(rb"[ \t]*(\d{1,9})(?:[ \t]*[:|.)] ?|\t| )(?! *(?:\d+:\d+ )?\[| *\d+\.\.)")
 STAMPED = re.compile(
-    rb"\[?(?:\d{4}-\d\d-\d\d[ T]|[A-Z][a-z]{2} +\d+ )\d\d:\d\d:\d\d[^ \]]*\]?"
+    rb"\[?(?:\d{4}-\d\d-\d\d[ T]|[A-Z][a-z]{2} +\d+ )?\d\d:\d\d:\d\d[^ \]]*\]?"
     rb"(?: [\w.-]+ (?:[\w./-]+\[\d+\]|kernel):)? "
 )
 QUOTE = re.compile(rb"[ \t]*(?:> ?)+")
@@ -57,7 +72,7 @@ LEFT_OUT = re.compile(
 )
 RUNS = re.compile(rb" *\d[\d, -]*$")
 FIRST_LINES = 40
-OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n")
+OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n|[^\n]{70,75}=\r?\n")
 """What a mail as it is sent has for `=`, for a blank at a line's end, and where it wraps a line (quoted-printable)."""
 UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
 PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:) *\Z")

@@ -27,7 +27,7 @@ KIND = "allocation group"
 BLOCK_BYTES = 4096
 SECTOR_BYTES = 512
 FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
-FIELD = re.compile(rb"(\w+) = (\d+)$")
+FIELD = re.compile(rb"(\w+) = (\d+) *$")  # behind a prompt, or a mark of a web page
 OF_INFO = (  # what xfs_info has of the superblock
     (re.compile(rb"data +=.* bsize=(\d+) +blocks=(\d+)"), (b"blocksize", b"dblocks")),
     (re.compile(rb"meta-data=.* agsize=(\d+) blks"), (b"agblocks",)),
@@ -73,7 +73,7 @@ class _Told:
             row = FREE.match(line)
             if row:
                 self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
-            elif field_line := FIELD.match(line):
+            elif field_line := FIELD.search(line):
                 self.superblock[field_line[1]] = number_of(field_line[2])
             elif line.startswith((b"data", b"meta-data=")):
                 self._read_info(line)

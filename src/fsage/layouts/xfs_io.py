@@ -52,7 +52,7 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     """
     layouts = FileLayouts(None)
     pieces = list[Extent]()
-    expected = 0
+    expected = reached = 0  # number of an extent, sector in the file
     pending = b""
     line = b""
     failed = list[str]()
@@ -71,9 +71,10 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
                 expected = 0
                 pieces = []
                 pending = b""
-            if number_of(row[1]) != expected:
-                raise NotThisText(f"xfs_bmap's text has extent {int(row[1])} where {expected} should be")
+            if number_of(row[1]) != expected or (expected and number_of(row[2]) != reached):
+                raise NotThisText(f"xfs_bmap's text has extent {shown(line.strip())!r} where {expected} should be")
             expected += 1
+            reached = number_of(row[3]) + 1
             if row[4]:
                 begin, last, place, end = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:5])
                 if end - place != last - begin:

@@ -175,18 +175,24 @@ def _values(document: Json) -> FioRun:
     return FioRun(
         version=version,
         jobs=tuple(job["jobname"] for job in jobs),
-        write=_transfer([job["write"] for job in jobs]),
-        read=_transfer([job["read"] for job in jobs]),
+        write=_transfer("write", jobs),
+        read=_transfer("read", jobs),
         options=options,
         span_seconds=span_ms / 1000,
         began=(min(begins) or printed_ms - span_ms) / 1000,
     )
 
 
-def _transfer(parts: list[Json]) -> FioTransfer | None:
-    parts = [part for part in parts if int(part["io_bytes"])]
+def _transfer(direction: str, jobs: list[Json]) -> FioTransfer | None:
+    jobs = [job for job in jobs if int(job[direction]["io_bytes"])]
+    parts = [job[direction] for job in jobs]
     if not parts:
         return None
+    if len({job["groupid"] for job in jobs}) > 1:
+        raise BadOutput(
+            f"fio's jobs of {direction} are of several groups, which run one after another (stonewall), so that no "
+            "rate is that of all: give one at a time"
+        )
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
     if seconds <= 0:
