@@ -149,7 +149,7 @@ def count(
 
     from fsage import count as counting
     from fsage import dataset
-    from fsage.report.page import check_folder
+    from fsage.report.render import check_folder
 
     if to:
         check_folder(to)

@@ -19,9 +19,9 @@ from fsage.analysis.groups import Measure, params_labels, plotted, samples, summ
 from fsage.analysis.words import few, sentences
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
-from fsage.report.page import check_folder, draw
+from fsage.report.page import draw
 from fsage.report.parts import Section
-from fsage.report.render import template
+from fsage.report.render import check_folder, template
 
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
 MOST_SAMPLES = 200

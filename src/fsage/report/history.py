@@ -17,9 +17,9 @@ from fsage.analysis.groups import Measure, labelled_samples, samples
 from fsage.base.sizes import counted, ratio_text
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
-from fsage.report.page import check_folder, draw
+from fsage.report.page import draw
 from fsage.report.parts import Section, figures_of
-from fsage.report.render import template
+from fsage.report.render import check_folder, template
 
 LEAST = 2
 MOST = 100

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 CAPTIONS = "captions.txt"
 """Beside figures for a paper: what each is called, and on what it was taken."""
-OWN = b"<title>fsage"
-"""In each page of this program."""
 LEAST_POINTS = 3
 
 
@@ -314,23 +312,10 @@ def _distinct(column: pd.Series) -> list[str]:
     return [f"{text} ({counted(number, 'cell')})" for text, number in counts.items()]
 
 
-def check_folder(to: Path) -> None:
-    """Raise ValueError where a page and figures cannot go, or would take the place of others."""
-    if to.exists() and not to.is_dir():
-        raise ValueError(f"{to} is no folder: name one for the page and its figures")
-    page = to / "index.html"
-    if page.exists():
-        own = OWN in page.read_bytes() and not (to / dataset.tables.PARQUET).exists()
-    else:
-        own = not any((to / "figures").glob("[!.]*"))
-    if not own:
-        raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
-
-
 def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
     """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
 
-    What was left there goes: `check_folder` before, where somebody named the folder.
+    What was left there goes: `check_folder` (fsage.report.render) before, where somebody named the folder.
     """
     from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
 

@@ -1,9 +1,10 @@
-"""Templates, the tables that stand in them (rows in, plain dictionaries out), and how numbers stand there."""
+"""Templates, the tables in them (rows in, plain dictionaries out), how numbers stand there, and where pages go."""
 
 from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -13,7 +14,24 @@ from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
+from fsage.dataset.tables import PARQUET
 from fsage.text.shown import code
+
+OWN = b"<title>fsage"
+"""In each page of this program."""
+
+
+def check_folder(to: Path) -> None:
+    """Raise ValueError where a page and figures cannot go, or would take the place of others."""
+    if to.exists() and not to.is_dir():
+        raise ValueError(f"{to} is no folder: name one for the page and its figures")
+    page = to / "index.html"
+    if page.exists():
+        own = OWN in page.read_bytes() and not (to / PARQUET).exists()
+    else:
+        own = not any((to / "figures").glob("[!.]*"))
+    if not own:
+        raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
 
 
 def template(name: str) -> jinja2.Template:
