@@ -565,7 +565,7 @@ def test_blanks_and_prompts_change_no_text(text):
         (WRAPPED, "all files have 1 extent, 0.5 each"),
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
-        (INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),
+        ("=" * 76 + "\n" + INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),  # no line of a mail
         ("xfs_db> " + TABLE.replace("blocksize = 4096", "blocksize = 1024"), "of 16 MiB are in use"),
         (
             E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),

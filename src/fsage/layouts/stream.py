@@ -72,7 +72,7 @@ LEFT_OUT = re.compile(
 )
 RUNS = re.compile(rb" *\d[\d, -]*$")
 FIRST_LINES = 40
-OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n|[^\n]{70,75}=\r?\n")
+OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n|[^\n=]{70,75}=\r?\n")
 """What a mail as it is sent has for `=`, for a blank at a line's end, and where it wraps a line (quoted-printable)."""
 UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
 PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:) *\Z")
