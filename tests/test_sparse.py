@@ -97,8 +97,10 @@ def test_life_of_a_target_larger_than_the_disk(large, filesystem):
 def test_refused_where_the_disk_holds_less_than_it_takes(large):
     free = shutil.disk_usage("/var/tmp").free
     large["amount_mib"] = free // MIB
-    with pytest.raises(Refusal, match=r"takes [\d.]+ GiB below: .* has [\d.]+ GiB free, and half"):
+    with pytest.raises(Refusal, match=r"takes [\d.]+ GiB below: .* has [\d.]+ GiB free, and half") as refused:
         claim.create(large, {}, False)
+    total, metadata, cell, *others = map(float, re.findall(r"\d+\.\d\d", str(refused.value).partition(" has ")[0]))
+    assert abs(total - metadata - filesystems.CELLS * cell - sum(others)) < 0.06, "the parts add up"
     assert not Path(large["image_dir"]).exists() and not (claim_file(large).parent / "images.json").exists()
 
 

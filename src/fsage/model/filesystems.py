@@ -155,10 +155,11 @@ class Takes(NamedTuple):
 
     def words(self) -> str:
         """The sum and its parts."""
-        metadata, cell, margin = (f"{part / GIB:.2f}" for part in self)
+        own_bytes = self.total_bytes - self.metadata_bytes - self.written_bytes - self.margin_bytes
+        total, metadata, cell, margin, own = (f"{part / GIB:.2f}" for part in (self.total_bytes, *self, own_bytes))
         return (
-            f"{self.total_bytes / GIB:.2f} GiB below: metadata {metadata}, {CELLS} times the largest cell {cell}, "
-            f"margin {margin}"
+            f"{total} GiB below: metadata {metadata}, {CELLS} times the largest cell {cell}, margin {margin}, the XFS "
+            f"itself {own}"
         )
 
 
