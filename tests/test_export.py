@@ -66,6 +66,17 @@ def test_on_a_full_disk_nothing_is_half_made_and_it_is_named(plan, crate, tmp_pa
         subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
+@pytest.mark.root
+def test_a_folder_that_cannot_be_written_is_named_and_nothing_hidden_in_it(plan, crate, tmp_path) -> None:
+    mounting.mount_call("fsage-test", str(tmp_path), "tmpfs", 1, "size=64k")  # MS_RDONLY
+    try:
+        for make in (lambda to: export(plan, STUDY, INVENTORY, to), lambda to: remake(crate, to)):
+            with pytest.raises(CrateError, match=f"/made: this user cannot write to {tmp_path}; name another place"):
+                make(tmp_path / "made")
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
 @pytest.mark.long
 def test_a_cell_that_was_skipped_is_in_the_report_that_is_made_again(tmp_path) -> None:
     made = load_plan(STUDY, INVENTORY, tmp_path / "results")

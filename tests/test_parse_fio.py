@@ -24,6 +24,11 @@ def test_good(case):
             assert transfer.bw_mib_s == pytest.approx(transfer.moved_bytes / MIB / transfer.seconds)
 
 
+def test_a_name_with_quotes_of_print_is_no_end_of_a_text():
+    named = RUN.stdout.replace('"jobname" : "', '"jobname" : "\u201cmine\u201d &quot;too&quot; ')
+    assert named != RUN.stdout and RUN.parse(named).write == RUN.parse().write
+
+
 def test_percentiles_of_latency_where_enough_operations_tell_them_from_the_largest_one():
     run = BY_NAME["fio-3.33/randread-qd16-io_uring"].parse()
     assert run.read.latency_ms == {"p50": 0.08448, "p99": 1.646592, "p99_9": 4.227072}

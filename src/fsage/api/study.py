@@ -64,8 +64,8 @@ What came of them is judged:
 - `steps_of(observation)`: the steps of the state in which it was measured.
 
 `inputs` offers `needed(plan, step) -> (digest, text)`, for a step with a field `input`. It gets the `Plan` of a study
-on a target, and raises `StudyError`, one sentence. Where a step lays free space, `free_bytes(plan, step)` says how much
-that is.
+on a target, and raises `StudyError`, one sentence. `file_of(step)` names the file in the folder layouts/ that the step
+needs, so that a plan says where it is missing. Where a step lays free space, `free_bytes(plan, step)` says how much.
 
 `doctor` offers `checks`, which returns a list: a `Check` is one row: its name, a detail, and what it lacks here.
 

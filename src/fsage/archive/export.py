@@ -102,6 +102,8 @@ def _check_new(to: Path, kind: str) -> None:
         raise CrateError(f"{to} exists: name {kind} that does not")
     if not to.parent.is_dir():
         raise CrateError(f"{to}: there is no folder {to.parent}; make it, or name another place")
+    if not os.access(to.parent, os.W_OK):
+        raise CrateError(f"{to}: this user cannot write to {to.parent.absolute()}; name another place")
 
 
 def _export(

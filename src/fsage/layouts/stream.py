@@ -43,16 +43,15 @@ PRINTED = (
     (b"\xe2\x80\xa5", b".."),
     (b"\xe2\x80\x98", b"'"),
     (b"\xe2\x80\x99", b"'"),
-    (b"\xe2\x80\x9c", b'"'),
-    (b"\xe2\x80\x9d", b'"'),
     (b"&#x27;", b"'"),
     (b"&#39;", b"'"),
-    (b"&quot;", b'"'),
     (b"&lt;", b"<"),
     (b"&gt;", b">"),
     (b"&amp;", b"&"),
 )
-"""What programs for print make of `-`, `...`, `..` and quotes, and web pages of marks of their own."""
+"""What programs for print make of `-`, `...`, `..` and `'`, and web pages of marks of their own."""
+QUOTES = tuple((mark, b'"') for mark in (b"\xe2\x80\x9c", b"\xe2\x80\x9d", b"&quot;"))
+"""And of `"`: where a line has some that are plain, the others are a part of a name."""
 ESCAPES = ((b"\\n", b"\n"), (b"\\t", b"\t"), (b'\\"', b'"'))
 PROGRAMS = rb"(?:fio|ior|mdtest|dumpe2fs|e2freefrag|filefrag|xfs_\w+|inode|File|WARNING|ERROR)(?=[: ])"
 INDENTED = re.compile(
@@ -195,6 +194,8 @@ def _lines_tidied(
         put = before.match(line) if before else None
         if put and put.end() < len(line):  # or it is a part of a line that was cut
             line = line[put.end() :]
+        if b'"' not in line:
+            line = _replaced(line, QUOTES)
         line = BLANKS.sub(b" ", NOTHING.sub(b"", PLACED.sub(b"\n", _replaced(line, PRINTED))))
         line = line[line.rfind(b"\r") + 1 :]  # what a terminal overwrote is gone
         if is_doubled and not line.strip():
