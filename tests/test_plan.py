@@ -330,7 +330,7 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     assert reasons() == [None, None]
 
 
-def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
+def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):
     first = plan.cells[STATE][0]
     path = record_of(plan, first)
     assert store.metrics_of(plan, STATE, first) is None
@@ -338,6 +338,17 @@ def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
         results.write(path, content)
         with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
             store.metrics_of(plan, STATE, first)
+    for content in (["failed"], {}, {"status": "failed", "attempt": "../1"}):
+        results.write(path, content)
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
+            store.quarantine(plan, lambda state, cell: True, set())
+    for content in ([1], {"cells": [1]}, {"cells": [{"cell": first.name, "why": "late"}]}):
+        results.write(plan.manifest(STATE), content)
+        with pytest.raises(
+            ValueError, match=f"{re.escape(str(plan.manifest(STATE)))}.*; move it away and give the same"
+        ):
+            again(plan).to_measure(STATE)
+    plan.manifest(STATE).unlink()
     results.write(path, {"status": "valid", "metrics": {"read_bw_mib_s": 50}})
     assert store.metrics_of(plan, STATE, first) == {"read_bw_mib_s": 50}
     results.write(path, {"status": "failed", "metrics": {"read_bw_mib_s": 50}})

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from fsage import recipes
-from fsage.base import Json
 from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.estimates import Estimates, Outlook
-from fsage.plan.results import Results
+from fsage.plan.results import Results, Row
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.study import Study, StudyError
@@ -130,7 +129,7 @@ class Plan:
         records = [self.results.record(state, cell.name) for state, cell in self.all_cells()]
         return [*records, *map(self.manifest, self.states)]
 
-    def skipped(self, state: str) -> dict[str, Json]:
+    def skipped(self, state: str) -> dict[str, Row]:
         """Cell -> the row of a manifest that says why it was not measured."""
         rows = self.results.skipped(state)
         skipped = {}
