@@ -26,6 +26,7 @@ from fsage.plan.settings import Commands
 from fsage.plan.target import load_target
 from fsage.records import store
 from fsage.run import adaptive, job, progress, request, runs
+from fsage.run.conclusion import conclude
 from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.files import read_yaml
@@ -328,6 +329,24 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     results.write(record_of(plan, second), {})
     assert store.write_manifest(again(plan), STATE, {}) == []
     assert reasons() == [None, None]
+
+
+def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan):
+    def with_rule(stop):
+        return edited(plan, changed(cells={"iterations": 7 if stop is None else 5, "stop": stop}))
+
+    loose = with_rule({"interval_percent": 200, "iterations_at_most": 7})
+    for cell in loose.cells[STATE][:5]:
+        rates = {"write_bw_mib_s": 50.0, "read_bw_mib_s": 50.0 + cell.order}
+        results.write(record_of(plan, cell), {"status": "valid", "attempt": 1, "metrics": rates})
+    assert store.write_manifest(loose, STATE, job.unneeded(loose, STATE)) == []
+    assert again(loose).to_measure(STATE) == [] and len(again(loose).skipped(STATE)) == 2
+    for stop in ({"interval_percent": 20, "iterations_at_most": 7}, None):
+        other = with_rule(stop)
+        left = [cell.name for cell in other.to_measure(STATE)]
+        assert left == [cell.name for cell in loose.cells[STATE][5:]] and other.manifest(STATE) == loose.manifest(STATE)
+        lines, code = conclude(Pool((other,)))
+        assert code == 1 and {f"missing: {STATE} {name}" for name in left} <= set(lines)
 
 
 def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):

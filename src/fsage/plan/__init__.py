@@ -25,7 +25,7 @@ from fsage.plan.results import Results, Row
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.study import Study, StudyError
-from fsage.study.cells import Cell
+from fsage.study.cells import NOT_NEEDED, Cell
 from fsage.study.comparisons import known_names
 from fsage.study.files import load_study
 from fsage.text.strict import nearest
@@ -130,13 +130,16 @@ class Plan:
         return [*records, *map(self.manifest, self.states)]
 
     def skipped(self, state: str) -> dict[str, Row]:
-        """Cell -> the row of a manifest that says why it was not measured."""
+        """Cell -> the row of a manifest that says why it was not measured. A stop rule counts as the study has it."""
         rows = self.results.skipped(state)
+        stop = self.study.cells.stop
         skipped = {}
         for cell in self.cells[state]:
             row = rows.get(cell.name)
             if row and row["params"] == cell.params:
-                skipped[cell.name] = row
+                why = str(row["why"])
+                if not why.startswith(NOT_NEEDED) or (stop and why.startswith(stop.reason)):
+                    skipped[cell.name] = row
         return skipped
 
     @cached_property

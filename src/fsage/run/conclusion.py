@@ -108,7 +108,8 @@ def _rows(pool: Pool, measured: pd.DataFrame) -> dict[tuple[str, str, str], Json
             for cell, skipped in plan.skipped(state).items():
                 rows[plan.target.name, state, cell] = {"status": store.SKIPPED, "why": skipped["why"]}
     for row in measured[["target", "state", "cell", "status", "why"]].to_dict("records"):
-        rows[row["target"], row["state"], row["cell"]] = row
+        if row["status"] != store.SKIPPED:
+            rows[row["target"], row["state"], row["cell"]] = row
     return rows
 
 
