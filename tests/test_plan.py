@@ -33,6 +33,7 @@ from fsage.study.files import read_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = "30.00@8M"
+LEFT_OUT = "to measure what a budget left out: ./run fsage "
 HEADLINE = [{"label": "fullness", "state": "60.00", "against": "30.00"}]
 
 
@@ -310,7 +311,7 @@ def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
 def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     first, second = plan.cells[STATE]
     results.write(record_of(plan, first), {"status": "valid", "attempt": 1})
-    reason = store.Reason("not needed", {"read_bw_mib_s_predicted": 50.0})
+    reason = store.Reason("not measured: the time was over", {"read_bw_mib_s_predicted": 50.0})
     assert store.write_manifest(plan, STATE, {second.name: reason}) == []
     assert STATE not in again(plan).todo and again(plan).to_measure(STATE) == []
     row = dataset.load(again(plan).files()[-len(plan.states) :]).iloc[0]
@@ -323,6 +324,7 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
         return [row["why"] for row in results.read(plan.manifest(STATE))["cells"]]
 
     assert reasons() == [None, reason.why], "what was skipped stays so"
+    assert LEFT_OUT in "\n".join(conclude(Pool((again(plan),)))[0])
     for status, struck in (("failed", 0), ("skipped", 1)):
         assert store.quarantine(again(plan), lambda state, cell: True, {status}) == struck
     assert again(plan).missing[STATE] == (second,) and record_of(plan, first).exists()
@@ -341,6 +343,7 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan)
         results.write(record_of(plan, cell), {"status": "valid", "attempt": 1, "metrics": rates})
     assert store.write_manifest(loose, STATE, job.unneeded(loose, STATE)) == []
     assert again(loose).to_measure(STATE) == [] and len(again(loose).skipped(STATE)) == 2
+    assert LEFT_OUT not in "\n".join(conclude(Pool((again(loose),)))[0]), "nothing would be measured"
     for stop in ({"interval_percent": 20, "iterations_at_most": 7}, None):
         other = with_rule(stop)
         left = [cell.name for cell in other.to_measure(STATE)]
