@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -306,6 +307,26 @@ def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
     assert larger.manifest(STATE) != plan.manifest(STATE) and len(larger.todo[STATE]) == 1
     record_of(plan, second).unlink()
     assert again(plan).todo[STATE] == (second,) and plan.manifest(STATE).exists()
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_what_ended_while_an_observation_was_kept_takes_it_again(plan, monkeypatch, written):
+    def full(path, value):
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        room.pop()
+        write(path, value)
+
+    write = results.write
+    room = [True] * written
+    cell = plan.cells[STATE][0]
+    sent = bundle(plan, observation(plan, STATE, 0))
+    monkeypatch.setattr(results, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        records.unpack(sent, plan.results.root, "here")
+    monkeypatch.setattr(results, "write", write)
+    assert records.unpack(sent, plan.results.root, "here").new == 1
+    assert record_of(plan, cell).exists() and plan.results.attempts(STATE, cell.name) == 1
 
 
 def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
