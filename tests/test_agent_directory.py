@@ -124,6 +124,8 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
     run = {"holder": identity("snakemake"), "claim": old}
     with pytest.raises(Refusal, match="has the mark of target"):
         hold(directory_target, run, False)  # so a run is refused once, and not state by state
+    with pytest.raises(Refusal, match="names no run"):
+        hold(directory_target, {"holder": None}, False)  # of `fsage request`
     assert (place / "filler").exists() and not home.exists()
     request = {"take_over": old}
     assert "would take over" in claim.claim(directory_target, request, True)["msg"] and not home.exists()

@@ -55,6 +55,27 @@ except KeyboardInterrupt:
         assert said == ("" if each else "fsage: stopped; what was measured is kept, and the same command resumes\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_sent_to_a_run_alone_reaches_what_it_started(number: signal.Signals) -> None:
+    """After `kill -INT` it said that it was stopped, and measured on to the end of its job."""
+    code = """
+import subprocess
+from fsage import interrupt
+interrupt.handle()
+job = subprocess.Popen(["sleep", "60"])
+try:
+    print("ready", flush=True)
+    job.wait()
+except KeyboardInterrupt:
+    print(job.wait(5))
+"""
+    run = [sys.executable, "-c", code]
+    with subprocess.Popen(run, text=True, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.stdout.read() == f"{-signal.SIGINT}\n"
+
+
 def test_ctrl_c_that_meets_python_while_it_begins_waits_until_it_is_answered() -> None:
     """It was a traceback, in the terminal of whoever stopped a run as a job of it began."""
     code = """

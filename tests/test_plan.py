@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -26,12 +27,14 @@ from fsage.plan.settings import Commands
 from fsage.plan.target import load_target
 from fsage.records import store
 from fsage.run import adaptive, job, progress, request, runs
+from fsage.run.conclusion import conclude
 from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.files import read_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = "30.00@8M"
+LEFT_OUT = "to measure what a budget left out: ./run fsage "
 HEADLINE = [{"label": "fullness", "state": "60.00", "against": "30.00"}]
 
 
@@ -306,10 +309,30 @@ def test_a_manifest_is_written_when_each_cell_has_a_record(plan):
     assert again(plan).todo[STATE] == (second,) and plan.manifest(STATE).exists()
 
 
+@pytest.mark.parametrize("written", [0, 1])
+def test_what_ended_while_an_observation_was_kept_takes_it_again(plan, monkeypatch, written):
+    def full(path, value):
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        room.pop()
+        write(path, value)
+
+    write = results.write
+    room = [True] * written
+    cell = plan.cells[STATE][0]
+    sent = bundle(plan, observation(plan, STATE, 0))
+    monkeypatch.setattr(results, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        records.unpack(sent, plan.results.root, "here")
+    monkeypatch.setattr(results, "write", write)
+    assert records.unpack(sent, plan.results.root, "here").new == 1
+    assert record_of(plan, cell).exists() and plan.results.attempts(STATE, cell.name) == 1
+
+
 def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     first, second = plan.cells[STATE]
     results.write(record_of(plan, first), {"status": "valid", "attempt": 1})
-    reason = store.Reason("not needed", {"read_bw_mib_s_predicted": 50.0})
+    reason = store.Reason("not measured: the time was over", {"read_bw_mib_s_predicted": 50.0})
     assert store.write_manifest(plan, STATE, {second.name: reason}) == []
     assert STATE not in again(plan).todo and again(plan).to_measure(STATE) == []
     row = dataset.load(again(plan).files()[-len(plan.states) :]).iloc[0]
@@ -322,6 +345,7 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
         return [row["why"] for row in results.read(plan.manifest(STATE))["cells"]]
 
     assert reasons() == [None, reason.why], "what was skipped stays so"
+    assert LEFT_OUT in "\n".join(conclude(Pool((again(plan),)))[0])
     for status, struck in (("failed", 0), ("skipped", 1)):
         assert store.quarantine(again(plan), lambda state, cell: True, {status}) == struck
     assert again(plan).missing[STATE] == (second,) and record_of(plan, first).exists()
@@ -330,7 +354,26 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     assert reasons() == [None, None]
 
 
-def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
+def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan):
+    def with_rule(stop):
+        return edited(plan, changed(cells={"iterations": 7 if stop is None else 5, "stop": stop}))
+
+    loose = with_rule({"interval_percent": 200, "iterations_at_most": 7})
+    for cell in loose.cells[STATE][:5]:
+        rates = {"write_bw_mib_s": 50.0, "read_bw_mib_s": 50.0 + cell.order}
+        results.write(record_of(plan, cell), {"status": "valid", "attempt": 1, "metrics": rates})
+    assert store.write_manifest(loose, STATE, job.unneeded(loose, STATE)) == []
+    assert again(loose).to_measure(STATE) == [] and len(again(loose).skipped(STATE)) == 2
+    assert LEFT_OUT not in "\n".join(conclude(Pool((again(loose),)))[0]), "nothing would be measured"
+    for stop in ({"interval_percent": 20, "iterations_at_most": 7}, None):
+        other = with_rule(stop)
+        left = [cell.name for cell in other.to_measure(STATE)]
+        assert left == [cell.name for cell in loose.cells[STATE][5:]] and other.manifest(STATE) == loose.manifest(STATE)
+        lines, code = conclude(Pool((other,)))
+        assert code == 1 and {f"missing: {STATE} {name}" for name in left} <= set(lines)
+
+
+def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):
     first = plan.cells[STATE][0]
     path = record_of(plan, first)
     assert store.metrics_of(plan, STATE, first) is None
@@ -338,6 +381,17 @@ def test_an_altered_record_is_named_where_its_rates_are_asked_for(plan):
         results.write(path, content)
         with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
             store.metrics_of(plan, STATE, first)
+    for content in (["failed"], {}, {"status": "failed", "attempt": "../1"}):
+        results.write(path, content)
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
+            store.quarantine(plan, lambda state, cell: True, set())
+    for content in ([1], {"cells": [1]}, {"cells": [{"cell": first.name, "why": "late"}]}):
+        results.write(plan.manifest(STATE), content)
+        with pytest.raises(
+            ValueError, match=f"{re.escape(str(plan.manifest(STATE)))}.*; move it away and give the same"
+        ):
+            again(plan).to_measure(STATE)
+    plan.manifest(STATE).unlink()
     results.write(path, {"status": "valid", "metrics": {"read_bw_mib_s": 50}})
     assert store.metrics_of(plan, STATE, first) == {"read_bw_mib_s": 50}
     results.write(path, {"status": "failed", "metrics": {"read_bw_mib_s": 50}})

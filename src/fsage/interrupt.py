@@ -79,11 +79,18 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _Came.at = time.monotonic()
     if not _Came.is_said:
         os.write(2, (b"\n" if os.isatty(2) else b"") + SENTENCE)  # after the ^C that the terminal shows
-    if number == signal.SIGTERM:  # a terminal sends its SIGINT to all of them
+    if number == signal.SIGTERM or not _at_terminal():  # which sends its SIGINT to all of them
         for process in _started():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGINT)
     raise KeyboardInterrupt
+
+
+def _at_terminal() -> bool:
+    """Whether what a terminal sends comes to this process group."""
+    with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 def _started() -> set[int]:

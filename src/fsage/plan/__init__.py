@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from fsage import recipes
-from fsage.base import Json
 from fsage.model import limits, plugins
 from fsage.model.claim import Claim
 from fsage.model.declaration import as_declared
 from fsage.model.structure import Step
 from fsage.plan import results
 from fsage.plan.estimates import Estimates, Outlook
-from fsage.plan.results import Results
+from fsage.plan.results import Results, Row
 from fsage.plan.settings import PLACES, Commands
 from fsage.plan.target import Target, load_claim, load_target
 from fsage.study import Study, StudyError
-from fsage.study.cells import Cell
+from fsage.study.cells import NOT_NEEDED, Cell
 from fsage.study.comparisons import known_names
 from fsage.study.files import load_study
 from fsage.text.strict import nearest
@@ -130,14 +129,17 @@ class Plan:
         records = [self.results.record(state, cell.name) for state, cell in self.all_cells()]
         return [*records, *map(self.manifest, self.states)]
 
-    def skipped(self, state: str) -> dict[str, Json]:
-        """Cell -> the row of a manifest that says why it was not measured."""
+    def skipped(self, state: str) -> dict[str, Row]:
+        """Cell -> the row of a manifest that says why it was not measured. A stop rule counts as the study has it."""
         rows = self.results.skipped(state)
+        stop = self.study.cells.stop
         skipped = {}
         for cell in self.cells[state]:
             row = rows.get(cell.name)
             if row and row["params"] == cell.params:
-                skipped[cell.name] = row
+                why = str(row["why"])
+                if not why.startswith(NOT_NEEDED) or (stop and why.startswith(stop.reason)):
+                    skipped[cell.name] = row
         return skipped
 
     @cached_property

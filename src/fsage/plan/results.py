@@ -8,11 +8,28 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from fsage import seam
-from fsage.base import Json, Refusal, message
+from fsage.base import Json, Refusal, message, typed
 from fsage.study.cells import Cell
+
+T = TypeVar("T")
+REMEDY = "move it away and give the same command again"
+
+
+class Row(TypedDict):
+    """What a manifest says of a cell: it has a record, or `why` it has none."""
+
+    cell: str
+    params: Json
+    why: str | None
+
+
+class Manifest(TypedDict):
+    """What a plan reads of the manifest of a state (fsage.records.store)."""
+
+    cells: list[Row]
 
 
 @dataclass(frozen=True)
@@ -71,12 +88,12 @@ class Results:
         found = [path for path in self.manifests.glob("*.json") if path.stem.rpartition(".")[0] == state]
         return sorted(found, key=lambda path: path.stat().st_mtime)
 
-    def skipped(self, state: str) -> dict[str, Json]:
+    def skipped(self, state: str) -> dict[str, Row]:
         """The rows of a state's manifests that say why a cell was not measured, by its name."""
-        rows: dict[str, Json] = {}
+        rows: dict[str, Row] = {}
         for path in self.manifests_of(state):
-            manifest = read(path) or {}
-            for row in manifest.get("cells", ()):
+            manifest = read_as(Manifest, path)
+            for row in manifest["cells"] if manifest else ():
                 if row["why"]:
                     rows[row["cell"]] = row
         return rows
@@ -184,13 +201,24 @@ def read_block(path: Path) -> Json | None:
     return _read(path, message.read_block)
 
 
+def read_as(kind: type[T], path: Path) -> T | None:
+    """The same of a file that holds a `kind` (fsage.base.typed), such as a record."""
+    block = read_block(path)
+    if block is None:
+        return None
+    try:
+        return typed.read(kind, block)
+    except message.Unacceptable as why:
+        raise ValueError(f"{path}: {why}; {REMEDY}") from why
+
+
 def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:
     try:
         return reader(path.read_bytes())
     except FileNotFoundError:
         return None
     except message.Unacceptable as why:
-        raise ValueError(f"{path} {why}; move it away and give the same command again") from why
+        raise ValueError(f"{path} {why}; {REMEDY}") from why
 
 
 def encoded(value: object) -> bytes:

@@ -325,9 +325,9 @@ def keep(observation: JsonView, root: Path, target: str) -> None:
     raw = where.raw(state, cell, attempt)
     record = make_record(kept, raw, root)
     again = takes_again(record, _judged_before(where, state, cell, attempt))
-    results.write(raw, kept)
     if not again and not where.record(state, cell).exists():
         results.write(where.record(state, cell), record)
+    results.write(raw, kept)  # the last: what is there is not taken out of the bundle again
 
 
 def _judged_before(where: Results, state: str, cell: str, attempt: int) -> Iterator[JsonView]:

@@ -35,6 +35,13 @@ class Reason(NamedTuple):
     predicted: Mapping[str, float] = {}
 
 
+class Tried(TypedDict):
+    """What a record says of its cell."""
+
+    status: str
+    attempt: typed.Attempt
+
+
 class Measured(TypedDict):
     """What a record says of its rates."""
 
@@ -44,14 +51,9 @@ class Measured(TypedDict):
 
 def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
     """The rates of a cell, {} where it is not valid; None where it was not measured. Raises ValueError."""
-    path = plan.results.record(state, cell.name)
-    record = results.read_block(path)
-    if record is None:
+    measured = results.read_as(Measured, plan.results.record(state, cell.name))
+    if measured is None:
         return None
-    try:
-        measured = typed.read(Measured, record)
-    except Unacceptable as why:
-        raise ValueError(f"{path}: {why}; move it away and give the same command again") from why
     if measured["status"] != "valid":
         return {}
     return measured["metrics"]
@@ -125,8 +127,8 @@ def quarantine(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str
         names = {cell.name for cell in cells if chosen(state, cell.name)}
         for name in sorted(names & plan.results.recorded(state)):
             path = plan.results.record(state, name)
-            record = results.read(path)
-            if not statuses or record["status"] in statuses:
+            record = results.read_as(Tried, path)
+            if record and (not statuses or record["status"] in statuses):
                 _move(path, quarantine_folder(plan) / state / f"{name}.{record['attempt']}.json")
                 count += 1
         if not statuses or SKIPPED in statuses:
@@ -143,7 +145,7 @@ def _strike(plan: Plan, state: str, names: set[str]) -> int:
         return 0
     for path in plan.results.manifests_of(state):
         manifest = results.read(path)
-        manifest["cells"] = [row for row in manifest["cells"] if row["record"] or row["cell"] not in struck]
+        manifest["cells"] = [row for row in manifest["cells"] if not row["why"] or row["cell"] not in struck]
         results.write(path, manifest)
     return len(struck)
 

@@ -20,7 +20,7 @@ from fsage.report import targets
 from fsage.report.parts import Section
 from fsage.run import request
 from fsage.study import Study, StudyError
-from fsage.study.cells import Cell
+from fsage.study.cells import NOT_NEEDED, Cell
 
 SHOWN = 10
 FIGURES = (".svg", ".pdf", ".csv")
@@ -37,6 +37,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
     failed: list[str] = []
     unsupported: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
+    by_budget = 0
     measured = dataset.load(pool.files())
     rows = _rows(pool, measured)
     for plan, state, cell in pool.cells():
@@ -49,6 +50,7 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         if row["status"] == "missing":
             wrong.append(f"missing: {where}")
         elif row["status"] == store.SKIPPED:
+            by_budget += not row["why"].startswith(NOT_NEEDED)
             if row["why"].startswith(store.LEFT_OUT):
                 left_out[state] += 1
         elif row["status"] == "unreadable":
@@ -76,8 +78,8 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
             lines.append(f"… and {len(problems) - SHOWN} more")
     if failed:
         lines.append(f"to measure just the failed ones again: {pool.commands.remeasure('--failed')}")
-    if left_out:
-        lines.append(f"to measure what was left out: {pool.commands.remeasure('--skipped')}")
+    if by_budget:
+        lines.append(f"to measure what a budget left out: {pool.commands.remeasure('--skipped')}")
     pooled = targets.pooled(measured, study, _on_several(pool))
     lines += report.answer_lines(pooled, study, _states(pool), _beside(pool))
     page = pool.results.report / "index.html"
@@ -108,7 +110,8 @@ def _rows(pool: Pool, measured: pd.DataFrame) -> dict[tuple[str, str, str], Json
             for cell, skipped in plan.skipped(state).items():
                 rows[plan.target.name, state, cell] = {"status": store.SKIPPED, "why": skipped["why"]}
     for row in measured[["target", "state", "cell", "status", "why"]].to_dict("records"):
-        rows[row["target"], row["state"], row["cell"]] = row
+        if row["status"] != store.SKIPPED:
+            rows[row["target"], row["state"], row["cell"]] = row
     return rows
 
 

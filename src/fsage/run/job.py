@@ -146,8 +146,7 @@ def unneeded(plan: Plan, state: str) -> dict[str, Reason]:
     for group, cells in groups(plan.to_measure(state)).items():
         if _narrow(plan, state, group):
             count = sum(plan.results.record(state, cell.name).exists() for cell in planned[group])
-            enough = f"narrower than {stop.interval_percent:g}% of it after {count} iterations"
-            reason = Reason(f"not needed: the interval of the median was {enough}")
+            reason = Reason(f"{stop.reason} after {count} iterations")
             for cell in cells:
                 reasons[cell.name] = reason
     return reasons

@@ -63,6 +63,9 @@ class Combination(NamedTuple):
     params: dict[str, object]
 
 
+NOT_NEEDED = "not needed: the interval of the median was narrower than"
+
+
 class Stop(Strict):
     """Block `stop:` of `cells:`: when iterations are enough. `iterations` is then the least that is measured."""
 
@@ -72,6 +75,11 @@ class Stop(Strict):
     iterations_at_most: Annotated[int, Field(ge=5, le=10_000)] = Field(
         description="most iterations, however wide the interval is"
     )
+
+    @property
+    def reason(self) -> str:
+        """How the reason of a cell begins that this rule leaves out."""
+        return f"{NOT_NEEDED} {self.interval_percent:g}% of it"
 
 
 @dataclass(frozen=True)
