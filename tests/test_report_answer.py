@@ -111,6 +111,7 @@ FEW, SOME = "the measured file has 17 to 33 jumps instead of none", [17, 24, 33]
         (SOME, 1.30, SURE, f"that is because {FEW}"),
         (SOME, 1.07, SURE, FEW),
         (SOME, None, SURE, FEW),
+        (SOME, 0.0, SURE, FEW),
         (SOME, 1.30, OPEN, FEW),
         ([1, 1, 1], 1.07, SURE, "the measured file has 1 jump instead of none"),
         ([0, 0, 0], 1.06, SURE, "the measured file has 28 extents instead of 1"),
@@ -124,6 +125,13 @@ def test_a_cause_is_named_where_the_charges_account_for_the_difference(jumps, se
     if seconds is not None:
         rows["model_seconds"] = [seconds] * 3 + [1.06] * 3
     assert sentences("lies", lies=in_layout(rows, "aged", "whole", [finding])) == [said]
+
+
+def test_the_charges_of_a_layout_are_its_bytes_over_the_time_of_its_places():
+    rows = pd.DataFrame({"state": ["aged"] * 4 + ["whole"] * 4, "structure": [1, 1, 2, 2] * 2, "place": [1, 2] * 4})
+    rows = rows.assign(target="local", layout_digest=list("aabb") * 2, model_seconds=[1, 2] * 2 + [1] * 4)
+    finding = Finding(Ratio(0.667, Interval(0.66, 0.68, 0.94), 5, 5), 0.03)
+    assert in_layout(rows.assign(measured_jumps=[9] * 4 + [0] * 4), "aged", "whole", [finding]).cause == "pieces"
 
 
 FASTER = Finding(Ratio(1.22, Interval(1.15, 1.3, 0.94), 5, 5), 0.03)
