@@ -191,7 +191,7 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
             record["conditions"] |= {"amount_mib": 320, "amount_source": why}
     lines = lines_of(quickstart, records, tmp_path / "a")
     assert "5 planned cells failed: write: No space left on device (5)." in lines
-    assert "Samples were taken under more than one MiB a task: 384.0: 10 samples, 320.0: 5 samples." in lines
+    assert "Samples differ in MiB a task: 384.0: 10 samples, 320.0: 5 samples." in lines
     text = words(build(quickstart, records, tmp_path / "b"))
     assert (
         text.index("No space left on device (5)") < text.index("MiB a task: 384") < text.index("State names are AA.BB")
@@ -205,7 +205,7 @@ def test_a_kernel_that_cells_name_is_no_condition_and_another_one_is():
     columns = {"state": "80.50", "cell": "a", "layout_digest": "d", "device_model": "none", "params": ""}
     columns |= dict.fromkeys(["recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "reference"])
     rows = pd.DataFrame([{**columns, "kernel": kernel} for kernel in ("5.10.46", "7.2.7")])
-    assert "Samples were taken under more than one kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
+    assert "Samples differ in kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
     rows["mb_max_linear_groups"] = [None, 0.0]  # Linux 5.10 has no such setting
     assert len(conditions(rows)) == 3
     assert conditions(rows.assign(**{"param.kernel": ["5.10", "7.2"]})) == []
@@ -251,8 +251,9 @@ def test_an_answer_without_enough_samples_of_a_pair_says_so(quickstart, tmp_path
     assert "writing cannot be compared (0 samples against 5: nothing to compare)" in found.sentences[1]
     assert found.cards[2].chance and found.cards[2].size == "not known"
     records = [record for record in records if record["params"]["iteration"] < 3]
-    said, *_ = lines_of(quickstart, records, tmp_path / "b")
-    assert "writing cannot be compared (2 against 2 samples are too few" in said
+    found = contents(quickstart, records, tmp_path / "b").answer
+    assert "writing cannot be compared (2 against 2 samples are too few" in found.sentences[0]
+    assert {card.size for card in found.cards} == {"not known"}
 
 
 FEW_LAYOUT = {"layout": "b", "full": "80%", "now": False, "at": 91.23, "how": "ENOSPC", "following": None}
