@@ -19,6 +19,7 @@ from fsage.analysis.conditions import values
 from fsage.analysis.groups import Measure, labelled_samples, measures, samples
 from fsage.analysis.words import sentences
 from fsage.base import Json
+from fsage.base.sizes import ratio_text
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.report.parts import Section
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
@@ -67,7 +68,7 @@ class Compared:
     @property
     def sentence(self) -> str:
         """'fragmentation, writes: 0.79x on ssu1, 0.91x on ssu2 (adjusted p=0.004)'."""
-        each = ", ".join(f"{ratio:.2f}x on {name}" for name, ratio in self.ratios.items())
+        each = ", ".join(f"{ratio_text(ratio)}x on {name}" for name, ratio in self.ratios.items())
         return f"{self.label}, {Measure.of(self.measure).plural}: {each} (adjusted p={self.p:.2g})"
 
 
