@@ -150,15 +150,32 @@ def test_defragmenting_is_chosen_once_the_reads_earn_it_back(found, tmp_path):
 # what makes evidence doubtful
 
 
-def test_what_joining_free_space_gains_is_told_of_an_aged_file_system(found):
-    """Records of a replica whose rates are planted: an aged file system beside its free space in one run."""
-    records, noise = taken("replica"), random.Random(3)
-    for record in records:
+@pytest.mark.parametrize("layouts", [1, 5])
+def test_what_joining_free_space_gains_is_told_of_an_aged_file_system(found, layouts):
+    """Records of a replica whose rates are planted: an aged file system beside its free space in one run.
+
+    Of five layouts each has one sample, of the two places that a file was left at.
+    """
+    records, noise = [], random.Random(3)
+    for record in taken("replica"):
         rate = 100 * noise.lognormvariate(0, 0.004) / (1.25 if ".copied" in record["state"] else 1)
         record["metrics"] |= {f"{phase}_bw_mib_s": rate for phase in ("write", "read")}
-    advice = found("replica", records)
+        for number in range(1, layouts + 1) if layouts > 1 and record["state"] != "empty" else ():
+            place = {"place": record["params"]["iteration"]}
+            if record["kind"] == "planned" and place["place"] <= 2:
+                of_layout = {"state": f"{record['state']}+{number}@16", "params": record["params"] | place}
+                of_layout |= {"nominal": record["nominal"] | {"structure": number}}
+                records.append(record | of_layout | {"layout": record["layout"] | {"digest": str(number)}})
+        if layouts == 1 or record["state"] == "empty":
+            records.append(record)
+    advice = found("replica", records, replaced=("  seed:", f"  structures: {layouts}\n  seed:"))
     assert (advice["default"], advice["kind"], advice["choose"]) == ("copied", "free space", ["joined"])
-    assert re.search(r"joined is 2[56]% faster than copied, the default \(", advice["sentences"][0])
+    said = " ".join([*advice["sentences"], *advice["doubts"]])
+    assert re.search(r"joined is 2[456]% faster than copied, the default \(", said)
+    over = {1: "rewrites of the same blocks in", 5: "the layouts of example"}
+    assert f"Intervals are over {over[layouts]}" in said
+    assert {len(choice["samples_seconds_per_gib"]) for choice in advice["choices"]} == {5}
+    assert all(Path(path).exists() for paths in advice["records"].values() for path in paths)
 
 
 def test_a_failed_choice_is_named_and_not_chosen(found):
@@ -194,7 +211,7 @@ def test_equal_choices_keep_the_default(found):
     assert advice["sentences"][0].startswith(
         "Keep IOR.1 (4 \u00d7 1 MiB), the default: nothing is shown to be better by"
     )
-    assert any("iterations of each, now 5, would probably tell" in sentence for sentence in advice["sentences"])
+    assert any("samples of each, now 5, would probably tell" in sentence for sentence in advice["sentences"])
 
 
 # bad input

@@ -6,10 +6,10 @@ import re
 
 import pandas as pd
 import pytest
-from records import PLAIN, make_records, store, words
+from records import CONFIG, PLAIN, make_records, store, words
 
 from fsage import dataset
-from fsage.report.compare import CompareError, compare
+from fsage.report.compare import CompareError, compare, compared
 from fsage.report.history import _names, history
 from fsage.study.files import load_study
 
@@ -42,7 +42,9 @@ def test_what_a_change_brought_is_told_apart_from_noise(tmp_path):
     text = words(page)
     assert "tuned against untuned" in text
     assert "Writes with tuned reach" in text and "Reads with tuned reach" in text
-    assert "one test over 56 groups (p=0.0005): no group stands out; as a whole writes changed." in text
+    changed = text.partition("one test over 56 groups (p=0.0005): 4 groups changed: ")[2]
+    changed = changed.partition("; as a whole writes changed.")[0]
+    assert len(re.findall(r"[18]0\.50 write, \d+ MiB 1\.[12]\d+x", changed)) == 4
     assert "tunables read_ahead_kb=[&quot;128&quot;] read_ahead_kb=[&quot;4096&quot;]" in page or "4096" in text
     assert {path.name for path in (tmp_path / "out/figures").iterdir()} == {
         f"{what}-of-tuned-relative-to-untuned.{kind}" for what in ("writes", "reads") for kind in ("svg", "pdf", "csv")
@@ -91,6 +93,31 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
     with pytest.raises(CompareError, match="has no valid sample"):
         compare(before, table(tmp_path / "c", failed, states=STATES[:1]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_one_alone_has_is_left_out(tmp_path):
+    """Of one place beside five a factor was that of unlike files."""
+    records = make_records(load_study(CONFIG / "quickstart.yaml"))
+    both = [dataset.load(store(records, tmp_path / "a"))]
+    for count in (1, 3):
+        few = [record for record in records if record["params"].get("place", 1) <= count]
+        rows, _ = compared(*both, dataset.load(store(few, tmp_path / str(count))))
+        assert set(rows["median"]) == {1.0} and set(rows["n"]) == {count}
+
+
+def test_what_not_all_results_have_is_said_to_be_left_out_of_a_history(tmp_path):
+    def partial(record):
+        if record["state"].startswith("10."):
+            record.update(status="failed", why="no", metrics={})
+
+    results = [quick(tmp_path, 1), quick(tmp_path, 2, partial)]
+    said = "The figures leave out 2 groups that not all results have, in states 10.00@264M."
+    assert said in words(history(results, tmp_path / "out").read_text())
+    (tmp_path / "undated").mkdir()
+    frame = dataset.read(results[0])
+    dataset.write(frame.assign(began=None).astype({"began": "str"}), tmp_path / "undated")
+    with pytest.raises(CompareError, match=r"no valid sample that says when it was taken in .*undated"):
+        history([results[0], tmp_path / "undated"], tmp_path / "other")
 
 
 def quick(folder, number, change=lambda record: None):

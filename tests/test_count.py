@@ -20,7 +20,7 @@ import yaml
 from measuring import cell, observed
 from states import MIB, bring, fragment, populate
 
-from fsage.count import Counted, expected, kept_page, pieces, table, write_tables
+from fsage.count import Counted, expected, kept_page, page, pieces, table, write_tables
 from fsage.count.tables import FILE
 from fsage.host.cells import measure
 from fsage.host.device import capabilities
@@ -222,6 +222,12 @@ def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_c
     page = kept_page(plan)
     page.write_text("of more layouts, made by hand")
     assert kept_page(plan) is None and page.read_text() == "of more layouts, made by hand"
+
+
+def test_the_interval_of_five_counted_layouts_has_the_level_that_it_says():
+    layouts = pd.DataFrame({"computed_loss_percent": [1.0, 2, 3, 4, 5]}).assign(extents=1, jumps=1, requests=1)
+    files = pd.DataFrame({"layout_digest": list("abcde"), "real_fullness_percent": 40.0})
+    assert page._table([page.OfState("80.50@264M", layouts, files)]).table[1][-1] == "1.0 to 5.0 (93.75%)"
 
 
 @pytest.mark.root

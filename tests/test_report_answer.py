@@ -111,6 +111,7 @@ FEW, SOME = "the measured file has 17 to 33 jumps instead of none", [17, 24, 33]
         (SOME, 1.30, SURE, f"that is because {FEW}"),
         (SOME, 1.07, SURE, FEW),
         (SOME, None, SURE, FEW),
+        (SOME, 0.0, SURE, FEW),
         (SOME, 1.30, OPEN, FEW),
         ([1, 1, 1], 1.07, SURE, "the measured file has 1 jump instead of none"),
         ([0, 0, 0], 1.06, SURE, "the measured file has 28 extents instead of 1"),
@@ -124,6 +125,13 @@ def test_a_cause_is_named_where_the_charges_account_for_the_difference(jumps, se
     if seconds is not None:
         rows["model_seconds"] = [seconds] * 3 + [1.06] * 3
     assert sentences("lies", lies=in_layout(rows, "aged", "whole", [finding])) == [said]
+
+
+def test_the_charges_of_a_layout_are_its_bytes_over_the_time_of_its_places():
+    rows = pd.DataFrame({"state": ["aged"] * 4 + ["whole"] * 4, "structure": [1, 1, 2, 2] * 2, "place": [1, 2] * 4})
+    rows = rows.assign(target="local", layout_digest=list("aabb") * 2, model_seconds=[1, 2] * 2 + [1] * 4)
+    finding = Finding(Ratio(0.667, Interval(0.66, 0.68, 0.94), 5, 5), 0.03)
+    assert in_layout(rows.assign(measured_jumps=[9] * 4 + [0] * 4), "aged", "whole", [finding]).cause == "pieces"
 
 
 FASTER = Finding(Ratio(1.22, Interval(1.15, 1.3, 0.94), 5, 5), 0.03)
@@ -183,7 +191,7 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
             record["conditions"] |= {"amount_mib": 320, "amount_source": why}
     lines = lines_of(quickstart, records, tmp_path / "a")
     assert "5 planned cells failed: write: No space left on device (5)." in lines
-    assert "Samples were taken under more than one MiB a task: 384.0: 10 samples, 320.0: 5 samples." in lines
+    assert "Samples differ in MiB a task: 384.0: 10 samples, 320.0: 5 samples." in lines
     text = words(build(quickstart, records, tmp_path / "b"))
     assert (
         text.index("No space left on device (5)") < text.index("MiB a task: 384") < text.index("State names are AA.BB")
@@ -197,7 +205,7 @@ def test_a_kernel_that_cells_name_is_no_condition_and_another_one_is():
     columns = {"state": "80.50", "cell": "a", "layout_digest": "d", "device_model": "none", "params": ""}
     columns |= dict.fromkeys(["recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "reference"])
     rows = pd.DataFrame([{**columns, "kernel": kernel} for kernel in ("5.10.46", "7.2.7")])
-    assert "Samples were taken under more than one kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
+    assert "Samples differ in kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
     rows["mb_max_linear_groups"] = [None, 0.0]  # Linux 5.10 has no such setting
     assert len(conditions(rows)) == 3
     assert conditions(rows.assign(**{"param.kernel": ["5.10", "7.2"]})) == []
@@ -243,8 +251,9 @@ def test_an_answer_without_enough_samples_of_a_pair_says_so(quickstart, tmp_path
     assert "writing cannot be compared (0 samples against 5: nothing to compare)" in found.sentences[1]
     assert found.cards[2].chance and found.cards[2].size == "not known"
     records = [record for record in records if record["params"]["iteration"] < 3]
-    said, *_ = lines_of(quickstart, records, tmp_path / "b")
-    assert "writing cannot be compared (2 against 2 samples are too few" in said
+    found = contents(quickstart, records, tmp_path / "b").answer
+    assert "writing cannot be compared (2 against 2 samples are too few" in found.sentences[0]
+    assert {card.size for card in found.cards} == {"not known"}
 
 
 FEW_LAYOUT = {"layout": "b", "full": "80%", "now": False, "at": 91.23, "how": "ENOSPC", "following": None}

@@ -18,6 +18,7 @@ from fsage.statistics import (
     coefficient_of_variation,
     compare,
     comparisons,
+    exchanged,
     median_interval,
     outliers,
     ratio,
@@ -233,3 +234,9 @@ def test_a_point_of_change_is_found_where_it_is_and_by_chance_as_often_as_it_say
     draw = random.Random(3)
     found = [change([draw.random() for _ in range(9)]).p < 0.05 for _ in range(80)]
     assert sum(found) <= 9, "5% of 80, and two standard errors and a half"
+
+
+def test_where_all_of_one_rate_changed_alike_that_is_told_from_the_noise_of_the_other():
+    writes, reads = np.random.default_rng(3).normal(0, 0.01, (2, 20))
+    _, whole = exchanged([writes, reads - 0.7], [np.repeat(range(4), 5)] * 2)
+    assert whole[0] > 0.05 and whole[1] < 0.001

@@ -16,7 +16,7 @@ from simulated import stays_below
 from fsage import dataset, report
 from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
-from fsage.report.targets import compared, effects, interaction_p, pooled
+from fsage.report.targets import Compared, compared, effects, interaction_p, pooled
 from fsage.study import Study
 from fsage.study.files import load_study
 
@@ -135,3 +135,19 @@ def test_chance_seldom_tells_targets_apart(row):
     row("targets age alike", "4 targets, 5 samples, t4 noise", "false alarm <= 5%", hits, trials)
     assert stays_below(hits, trials, 0.05)
     assert found > 0.9 * trials, "a target that loses 15% more is seen"
+
+
+def test_cells_of_other_parameters_are_not_compared_with_these(study, tmp_path):
+    states = {"ssu1": ALL, "ssu2": ALL}
+    worse = taken(study, tmp_path / "a", states, {"ssu2": 0.5})
+    alike = taken(study, tmp_path / "b", states)
+    buffered = alike["params"].str.replace("direct=true", "direct=false")
+    rates = {name: 5 * alike[name] for name in ("write_bw_mib_s", "read_bw_mib_s")}
+    alike = alike.assign(params=buffered, **{"param.direct": False}, **rates)
+    found = compared(pd.concat([worse, alike], ignore_index=True), study)
+    assert {each.label for each in found if each.apart} == {"fragmentation (64 MiB, direct true)"}
+
+
+def test_a_ratio_of_next_to_nothing_on_a_target_is_not_0():
+    said = Compared("age", "read_bw_mib_s", {"a": 0.0004, "b": 0.91}, 0.004).sentence
+    assert said == "age, reads: 0.0004x on a, 0.91x on b (adjusted p=0.004)"

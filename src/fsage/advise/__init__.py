@@ -31,7 +31,7 @@ from fsage.advise.distribution import Distribution, single_size
 from fsage.advise.measured import At, Cost, Measured, Options, Seconds, Weighed, gather, share_of, weigh
 from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions
-from fsage.analysis.groups import samples
+from fsage.analysis.groups import labelled_samples
 from fsage.analysis.validity import PlannedCell, drifts, gaps
 from fsage.base import Misuse
 from fsage.model import plugins
@@ -265,8 +265,9 @@ def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], reques
 def _doubts(measured: Measured) -> Doubts:
     """What weakens the advice: drift, conditions or layouts that were not alike, one layout only."""
     records = measured.records
-    ours = records[records["state"].isin(list(measured.seconds_per_mib))]
-    taken = samples(ours[ours["params"] == measured.rows["params"].iloc[0]])  # those left out of the rows among them
+    rows = labelled_samples(records[records["params"] == measured.rows["params"].iloc[0]])
+    ours = rows["state"].isin(list(measured.seconds_per_mib))  # those left out of `measured.rows` among them
+    taken = records.loc[rows.index[ours]]
     passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
     between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
     return Doubts(drifts(taken).found, between, [*conditions(taken), basis(taken)])

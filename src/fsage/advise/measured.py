@@ -1,8 +1,8 @@
 """What was measured that advice can rest on, and what each choice costs for the files.
 
-For each state there are the seconds that a MiB took, a sample for each record. A record holds all measures of its cell.
-So a mix of them (three quarters read, one quarter written) is one sample too, the sum of what each share took. `at`
-says which set of parameters, and which levels of the states' axes.
+For each state there are the seconds that a MiB took, a sample for each layout, or for each place or record in its one.
+A record holds all measures of its cell. So a mix of them (three quarters read, one quarter written) is one value too,
+the sum of what each share took. `at` says which set of parameters, and which levels of the states' axes.
 
 A choice names the states whose samples speak of a file of some size. A cost adds these up, with the shares that they
 have, over as many of the bytes as all choices were measured for.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import mul
@@ -20,6 +20,7 @@ from operator import mul
 import pandas as pd
 
 from fsage.advise.distribution import Distribution
+from fsage.analysis.conditions import units
 from fsage.analysis.groups import labelled_samples, measures, params_labels
 from fsage.base import MIB, Json, Misuse
 from fsage.base.sizes import parse_size
@@ -30,13 +31,15 @@ from fsage.text.strict import show, unknown_value
 BANDWIDTH = "_bw_mib_s"
 At = Mapping[str, Sequence[str]]
 """Parameter or axis -> the values that are meant, as they were typed."""
+Seconds = Mapping[str, Mapping[Hashable, float]]
+"""State -> unit -> seconds for a MiB."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """`rows`: the samples. `records`: every record of the study. `mix`: measure -> its share of the bytes, together 1.
 
-    `seconds_per_mib`: state -> iteration -> seconds. `params`: the parameters, in words.
+    `seconds_per_mib`: state -> unit (fsage.analysis.conditions.units) -> seconds. `params`: the parameters, in words.
     """
 
     rows: pd.DataFrame
@@ -44,7 +47,7 @@ class Measured:
     at: At
     params: str
     mix: Mapping[str, float]
-    seconds_per_mib: Mapping[str, Mapping[int, float]]
+    seconds_per_mib: Seconds
 
     @property
     def moved_bytes(self) -> int:
@@ -111,9 +114,10 @@ def gather(records: pd.DataFrame, at: At, mix: Mapping[str, Sequence[str]]) -> M
     shares = _shares(rows, [name.removesuffix(BANDWIDTH) for name in names if rows[name].notna().any()], mix)
     seconds = sum(share / rows[f"{name}{BANDWIDTH}"] for name, share in shares.items())
     rows = rows.assign(seconds_per_mib=seconds).dropna(subset="seconds_per_mib")
+    rows = rows.assign(rate=1 / rows["seconds_per_mib"])
     by_state = {}
     for state, part in rows.sort_values("iteration", kind="stable").groupby("state", sort=False):
-        by_state[str(state)] = dict(zip(part["iteration"].astype(int), part["seconds_per_mib"], strict=True))
+        by_state[str(state)] = {unit: 1 / rate for unit, rate in units(part, "rate").by_unit.items()}
     return Measured(rows, records, at, params_labels(rows)[params], shares, by_state)
 
 
@@ -211,16 +215,12 @@ class Options:
     notes: list[str] = field(default_factory=list)
 
 
-Seconds = Mapping[str, Mapping[int, float]]
-"""State -> iteration -> seconds for a MiB."""
-
-
 @dataclass(frozen=True)
 class Cost:
     """Choices that are one and the same for these files. A MiB costs `once_s` and, `times` over, `parts` of states.
 
-    `samples`: in seconds for a MiB, as many as the state with the fewest iterations has. Iterations of different states
-    are independent, so that any pairing of them makes honest samples of the sum.
+    `samples`: in seconds for a MiB, as many as the state with the fewest has. Those of different states are
+    independent, so that any pairing of them makes honest samples of the sum.
     """
 
     names: tuple[str, ...]

@@ -210,7 +210,8 @@ def _files(plan: Plan, advice: Advice) -> dict[str, list[str]]:
     for cost in advice.weighed.costs:
         used.update(cost.parts)
     files: dict[str, list[str]] = {}
+    of_record = advice.measured.records["state"]  # a row's own state may name several layouts
     for row in advice.measured.rows.itertuples():
         if row.state in used:
-            files.setdefault(row.state, []).append(str(plan.results.record(row.state, row.cell)))
+            files.setdefault(row.state, []).append(str(plan.results.record(of_record[row.Index], row.cell)))
     return files

@@ -68,7 +68,7 @@ class Comparison:
     def signed(self) -> str:
         """The change as a figure, '-29%' with a true minus sign."""
         loss = self.ratio.loss_percent
-        if loss is None:
+        if loss is None or self.finding.kind == "unknown":
             return "not known"
         if round(loss) == 0:
             return "0%"

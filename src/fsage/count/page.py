@@ -334,7 +334,7 @@ def _over_places(states: list[OfState]) -> Section:
 
 
 def _table(states: list[OfState]) -> Section:
-    heads = ["state", "layouts", "full, %", "pieces", "jumps", "requests", "computed loss, %", "its median at 95%"]
+    heads = ["state", "layouts", "full, %", "pieces", "jumps", "requests", "computed loss, %", "interval of its median"]
     rows = [heads]
     for of in states:
         interval = None if of.alike else statistics.median_interval(list(of.layouts[LOSS]))
@@ -344,7 +344,7 @@ def _table(states: list[OfState]) -> Section:
                 "1" if of.alike else str(len(of.layouts)),
                 f"{of.files['real_fullness_percent'].median():.1f}",
                 *map(of.spread, ("extents", "jumps", "requests", LOSS)),
-                f"{interval.low:.1f} to {interval.high:.1f}" if interval else "",
+                f"{interval.low:.1f} to {interval.high:.1f} ({interval.level:.2%})" if interval else "",
             ]
         )
     text = (

@@ -364,7 +364,7 @@ class Record(_Part):
     @model_validator(mode="after")
     def _rates_are_rates(self) -> Record:
         for name, value in self.metrics.items():
-            if name.endswith(RATES) and value <= 0:
+            if name.endswith((*RATES, "_mib_s")) and value <= 0:
                 raise ValueError(f"{name} is {value:g}; a rate is above 0")
         return self
 

@@ -95,7 +95,8 @@ def _read(path: Path) -> list[Json]:
         reason = "it is a link to what is not there"
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
-        reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        place = ".".join(map(str, problem["loc"]))
+        reason = f"{place}: {problem['msg']}".removeprefix(": Value error, ")
     except OSError as error:
         reason = str(error.strerror)
     except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING, settings
-from fsage.analysis.groups import Measure, params_labels, plotted, samples, summarise
+from fsage.analysis.groups import Measure, labelled_samples, params_labels, plotted, samples, summarise
 from fsage.analysis.words import few, sentences
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
@@ -27,6 +27,8 @@ ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "tran
 MOST_SAMPLES = 200
 """Most samples of a group: the exact test takes seconds with so many, and hours with a thousand."""
 SHOWN = 10
+OF_CELL = ["state", "params"]
+AT = [*OF_CELL, "structure", "place"]
 ORIGIN = {"study": "study", "target": "target", "host": "host"}
 SIZES = {"capacity_bytes": "capacity", "measured_file_bytes": "a measured file"}
 """What the scale of a target decides: medians, as sizes."""
@@ -86,10 +88,11 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     Beside these p by measure that the whole did not change. All p are of one family: of the groups that both measured
     in the same blocks (`fsage.analysis.comparisons`). Other layouts have neither p nor verdict.
     """
-    latter = main_groups(after)
-    both = main_groups(before).merge(latter, on=ALIKE, suffixes=("_before", "_after"))
+    pairs = paired(before, after)
+    latter = main_groups(_in_both(after, pairs))
+    both = main_groups(_in_both(before, pairs)).merge(latter, on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
-    ps, whole = changed_between(paired(before, after))
+    ps, whole = changed_between(pairs)
     p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
     ratios = [statistics.factor(in_state, reference, same) for in_state, reference, same in groups]
@@ -111,6 +114,14 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
         }
     ).astype(dict.fromkeys(("median", "low", "high", "level"), "float64"))
     return rows, whole
+
+
+def _in_both(frame: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """The records without those at layouts and places of a cell that `pairs` has at others only."""
+    rows = labelled_samples(frame)[AT]
+    known = [rows.merge(pairs[keys].drop_duplicates(), how="left", on=keys, indicator="side") for keys in (OF_CELL, AT)]
+    of_cell, at_place = (sides["side"].eq("both").to_numpy() for sides in known)
+    return frame.drop(index=rows.index[of_cell & ~at_place])
 
 
 def verdicts(rows: pd.DataFrame, whole: Mapping[str, float], names: tuple[str, str]) -> list[str]:

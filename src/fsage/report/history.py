@@ -14,6 +14,7 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.groups import Measure, labelled_samples, samples
+from fsage.analysis.words import few
 from fsage.base.sizes import counted, ratio_text
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
@@ -40,9 +41,9 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     whole = list(map(dataset.read, tables))
     _check_study(tables, whole)
     frames = [at_largest_transfer(labelled_samples(table)) for table in whole]
-    empty = [str(path) for path, frame in zip(tables, frames, strict=True) if frame.empty]
+    empty = [str(path) for path, frame in zip(tables, frames, strict=True) if frame["began"].dropna().empty]
     if empty:
-        raise CompareError(f"no valid sample in {', '.join(empty)}")
+        raise CompareError(f"no valid sample that says when it was taken in {', '.join(empty)}")
     frames.sort(key=lambda frame: str(frame["began"].min()))
     names = _names(frames)
     every = pd.concat([main_groups(frame).assign(x=float(at)) for at, frame in enumerate(frames)], ignore_index=True)
@@ -52,7 +53,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
         raise CompareError(f"nothing to compare: no state and cell is in all results. {states}")
     steps = [paired(*ends) for ends in pairwise(frames)]
     sections = [
-        _courses(common, names),
+        _courses(common, every, names),
         _steps(steps, names),
         _changes(common, steps, names),
         _differing(frames, names),
@@ -93,8 +94,8 @@ def _states(frame: pd.DataFrame) -> list[str]:
     return list(samples(frame)["state"].unique()[:SHOWN])
 
 
-def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
-    """A figure a rate: the medians of a few states over the results."""
+def _courses(common: pd.DataFrame, measured: pd.DataFrame, names: Sequence[str]) -> Section:
+    """A figure a rate: the medians of a few states over the results; and what of what was `measured` not all have."""
     figures = []
     every = -(-len(names) // MOST_TICKS)
     ticks = {float(at): name.replace(" ", "\n") for at, name in enumerate(names) if at % every == 0}
@@ -109,6 +110,11 @@ def _courses(common: pd.DataFrame, names: Sequence[str]) -> Section:
         y = Axis.around(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", rows)
         figures.append(lines(f"{name.capitalize()}s, result by result", rows, "label", x, y))
     text = f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}."
+    left_out = measured.drop(index=common.index).drop_duplicates(ALIKE)
+    if len(left_out):
+        groups = counted(len(left_out), "group")
+        states = few(list(left_out["state"].unique()), SHOWN)
+        text += f" The figures leave out {groups} that not all results have, in states {states}."
     return Section("Over time", text, figures)
 
 

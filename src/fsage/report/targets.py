@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
 from fsage.analysis.conditions import values
-from fsage.analysis.groups import Measure, labelled_samples, measures, samples
+from fsage.analysis.groups import Measure, labelled_samples, measures, params_labels, samples
 from fsage.analysis.words import sentences
 from fsage.base import Json
+from fsage.base.sizes import ratio_text
+from fsage.dataset import parameters
 from fsage.figures import Axis, Level, Lines, lines, placed
 from fsage.report.parts import Section
 from fsage.statistics import ALPHA, MARGIN, adjust_primary
@@ -67,7 +70,7 @@ class Compared:
     @property
     def sentence(self) -> str:
         """'fragmentation, writes: 0.79x on ssu1, 0.91x on ssu2 (adjusted p=0.004)'."""
-        each = ", ".join(f"{ratio:.2f}x on {name}" for name, ratio in self.ratios.items())
+        each = ", ".join(f"{ratio_text(ratio)}x on {name}" for name, ratio in self.ratios.items())
         return f"{self.label}, {Measure.of(self.measure).plural}: {each} (adjusted p={self.p:.2g})"
 
 
@@ -105,25 +108,29 @@ def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
     of_target = [
         (str(name), at_largest_transfer(labelled_samples(part))) for name, part in frame.groupby("target", sort=True)
     ]
+    every = pd.concat([rows for _, rows in of_target])
+    labels = params_labels(every)
+    sets = parameters(every)
     tested = []
     ps = []
-    for pair in study.headline:
-        for measure in measures(frame):
-            if pair.measures and measure not in pair.measures:
-                continue
-            ratios = {}
-            in_state = []
-            references = []
-            for name, rows in of_target:
-                taken = values(of_state(rows, pair.state), measure)
-                beside = values(of_state(rows, pair.against), measure)
-                if taken and beside:
-                    ratios[name] = float(np.median(taken) / np.median(beside))
-                    in_state.append(taken)
-                    references.append(beside)
-            if len(ratios) > 1:
-                tested.append((pair.label, measure, ratios))
-                ps.append(interaction_p(in_state, references))
+    for pair, params, measure in product(study.headline, labels, measures(frame)):
+        if not pair.takes(sets[params], measure):
+            continue
+        ratios = {}
+        in_state = []
+        references = []
+        for name, rows in of_target:
+            alike = rows[rows["params"] == params]
+            taken = values(of_state(alike, pair.state), measure)
+            beside = values(of_state(alike, pair.against), measure)
+            if taken and beside:
+                ratios[name] = float(np.median(taken) / np.median(beside))
+                in_state.append(taken)
+                references.append(beside)
+        if len(ratios) > 1:
+            label = f"{pair.label} ({labels[params]})" if len(labels) > 1 else pair.label
+            tested.append((label, measure, ratios))
+            ps.append(interaction_p(in_state, references))
     return [Compared(*test, p) for test, p in zip(tested, adjust_primary(ps), strict=True)]
 
 

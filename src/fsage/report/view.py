@@ -177,9 +177,10 @@ def _charged(in_state: pd.DataFrame, reference: pd.DataFrame) -> float | None:
     """The ratio of rates that the device's charges alone make."""
     if CHARGES not in in_state:
         return None
-    seconds = [units(side, CHARGES).values for side in (in_state, reference)]
-    if all(seconds):
-        return median(seconds[1]) / median(seconds[0])
+    sides = [side[side[CHARGES] > 0] for side in (in_state, reference)]
+    rates = [units(side.assign(charged=1 / side[CHARGES]), "charged").values for side in sides]
+    if all(rates):
+        return median(rates[0]) / median(rates[1])
     return None
 
 

@@ -106,15 +106,17 @@ def exchanged(logs: Sequence[np.ndarray], groups: Sequence[np.ndarray]) -> tuple
 
     `logs`: an array a family (a rate), whose noise is alike; `groups`: to which group each belongs, from 0. Where
     nothing changed, before and after may be exchanged in each pair, and pairs among the groups. A statistic is the sum
-    over the root of its pairs, in units of the family's median; what is beyond WINSOR of these counts as that, so that
-    a stalled sample does not hide a change. p is the share of exchanges in which any group or family is as far off
-    (maxT), so ALPHA is the chance of any false alarm.
+    over the root of its pairs; what is beyond WINSOR of the family's medians counts as that, so that a stalled sample
+    does not hide a change. The unit is their root mean square, for else a family in which all changed alike would be
+    narrower than the noise of another. p is the share of exchanges in which any group or family is as far off (maxT),
+    so ALPHA is the chance of any false alarm.
     Source: Westfall and Young, Resampling-based multiple testing, 1993.
     """
     import numpy as np
 
     rng = np.random.default_rng(SEED)
     scaled = [np.clip(part / max(np.median(np.abs(part)), LEAST_SCALE), -WINSOR, WINSOR) for part in logs]
+    scaled = [part / max(np.sqrt(np.mean(part**2)), LEAST_SCALE) for part in scaled]
     roots = [np.sqrt(np.bincount(codes)) for codes in groups]
 
     def far(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
