@@ -320,14 +320,16 @@ def test_damage_is_said_first(text, unknown_bytes, says):
 
 
 XFS = "blocksize = 4096\ndblocks = 16384\nagblocks = 4096\nfdblocks = 9000\n   agno agbno len\n"
-LISTED = XFS + "      0      8   100\n      1     10  4000\n   from      to extents  blocks    pct\n"
-TABLE = LISTED + "     64     127       1     100   2.44\n   2048    4095       1    4000  97.56\n"
+ROWS = "      0      8   100\n      1     11  3998\n      2      8     1\n      3      8     1\n"
+SIZES = "      1       1       2       2   0.05\n     64     127       1     100   2.44\n"
+SIZES = "   from      to extents  blocks    pct\n" + SIZES + "   2048    4095       1    3998  97.51\n"
+TABLE = XFS + ROWS + SIZES
 
 
 @pytest.mark.parametrize(
     ("complaint", "unknown_bytes", "free_blocks"),
     [
-        ("Metadata CRC error detected at 0x5591, xfs_agf block 0x8001/0x200\n", 16 * MIB, 100),
+        ("Metadata CRC error detected at 0x5591, xfs_agf block 0x8001/0x200\n", 16 * MIB, 102),
         ("xfs_db: cannot init perag data (74). Continuing anyway.\n", 64 * MIB, 4100),
     ],
 )
@@ -496,6 +498,8 @@ INFO = """\
 meta-data=/dev/sdb               isize=512    agcount=4, agsize=4096 blks
 data     =                       bsize=1024   blocks=16384, imaxpct=25
 """
+SPACEMAN = "".join(f"       0 {place:8}        1\n" for place in range(0, 100, 2))
+SPACEMAN += "   from      to extents  blocks    pct\n      1       1      50      50 100.00\n"
 LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
 OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
@@ -565,7 +569,10 @@ def test_blanks_and_prompts_change_no_text(text):
         (WRAPPED, "all files have 1 extent, 0.5 each"),
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
-        ("=" * 76 + "\n" + INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),  # no line of a mail
+        ("=" * 76 + "\n" + INFO + SIZES, "of 16 MiB are in use"),  # no line of a mail
+        (INFO + SPACEMAN, "The 50 KiB that are free lie in 50 extents"),
+        (SPACEMAN, "The 200 KiB that are free lie in 50 extents"),
+        (XFS + SIZES, "the superblock counts 9000 free blocks, and freesp 4100 (taken)"),
         ("xfs_db> " + TABLE.replace("blocksize = 4096", "blocksize = 1024"), "of 16 MiB are in use"),
         (
             E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
@@ -600,7 +607,9 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
         (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
         (re.sub(r": +(\d+)(\d{3})\n", r": \1,\2\n", WHOLE), "separators of thousands, such as 524,288"),
-        (TABLE.replace("4000 ", "4 000 "), "continues with .*4 000 .*, which is none of its rows"),
+        (TABLE.replace("     11", "     12"), "begins at multiples of 4 blocks: run freesp without -A"),
+        (TABLE.replace("      3      8", "      2     12"), "nothing of 1 allocation group .3.: run freesp without -a"),
+        (TABLE.replace("3998 ", "3 998 "), "continues with .*3 998 .*, which is none of its rows"),
         (
             re.sub("dblocks.*\n", "", LISTED).replace("44          1", "44          0"),
             "1 extents of 0 blocks in all, which",

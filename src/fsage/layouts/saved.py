@@ -50,7 +50,10 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     ),
     (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs_io.of_bmap_text)),
     (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs_io.of_fsmap_text),
-    (re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$|\s*from +to +extents +blocks +pct"), xfs.of_text),
+    (
+        re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$| *\d+ +\d+ +\d+ *$|\s*from +to +extents +blocks +pct"),
+        xfs.of_text,
+    ),
     (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(servers.of_lfs_df_text)),
     (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s*"offset": "0x'), servers.of_bluestore_text),
@@ -74,10 +77,6 @@ HINTS = (
     (
         re.compile(rb"[^\s.]+-(?:OST|MDT)[0-9a-f]{4}"),
         "it is the text of `lfs df` without its first line (`UUID 1K-blocks ...`): give that too",
-    ),
-    (
-        re.compile(rb"\s*AG +extents +blocks *$"),
-        "it is the text of `freesp -g`, which tells sums of groups: run `freesp -s`, or `xfs_io -c fsmap MOUNT`",
     ),
     (
         re.compile(rb'.*"(?:max_len|fragmentation_rating)":'),
