@@ -546,6 +546,10 @@ def test_blanks_and_prompts_change_no_text(text):
     ("text", "says"),
     [
         (by_line(FILEFRAG_2009, "{0}:"), "all files have 4 extents"),
+        (
+            "File size of a is 9 (1 block of 4096 bytes)\na: 0 extents found\n",
+            "1 file of more than 0 bytes without an extent: a hole, or filefrag had -x",
+        ),
         (f"[root@oss1 ~]# xfs_bmap -v /f\n{OLD_BMAP}\nreal\t0m1.1s\n[root@oss1 ~]#\n", "9 extents"),
         (E2FREEFRAG + OLD_BMAP, "Note: what begins with 'EXT: FILE-OFFSET"),
         (FILEFRAG_2009, "all files have 4 extents"),

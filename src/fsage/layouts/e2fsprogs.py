@@ -25,7 +25,7 @@ from fsage.layouts.store import (
 )
 from fsage.layouts.stream import check_whole
 
-HEAD = re.compile(rb"File size of +(.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
+HEAD = re.compile(rb"File size of +(.+) is (\d+) \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
 OLD_HEAD = re.compile(rb"File size of .+ is \d+ \(\d+ blocks?\)$")  # older: with neither a size of a block nor rows
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
 OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))? *$")  # before 1.42.7
@@ -58,7 +58,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     name = None
     pieces = list[Extent]()
     block_bytes = 0
-    unmapped = 0
+    size = b"0"
+    unmapped = hollow = 0
     line = b""
     listed = False
     of_devices = False
@@ -111,7 +112,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
             name = head[1]
-            block_bytes = number_of(head[2])
+            block_bytes = number_of(head[3])
+            size = head[2]
             listed = False
             rows = 0
             if not 0 < block_bytes <= MOST_BLOCK_BYTES:
@@ -135,6 +137,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             if name == end_line[1] and (listed or not count):
                 found = layouts.add(pieces, places)
+                hollow += not count and size != b"0"
                 devices.update(places)
                 if listed and not is_last and (flags[LAST] or found != count):
                     raise NotThisText(
@@ -168,6 +171,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
         notes.append(f"on {len(devices)} devices, extents counted on each")
     if unmapped:
         notes.append(f"{counted(unmapped, 'file')} could not be mapped")
+    if hollow:
+        notes.append(f"{counted(hollow, 'file')} of more than 0 bytes without an extent: a hole, or filefrag had -x")
     if failed:
         notes.append(f"{counted(len(failed), 'file')} could not be read, the first: {failed[0]}")
     if differing:
