@@ -571,7 +571,7 @@ def test_blanks_and_prompts_change_no_text(text):
         (FSMAP, "50.0% full"),
         (FIEMAP, "The file listed has 2 extents. Note: 1 extent shared; 1 extent unwritten; 1 extent encoded, whose"),
         (WRAPPED, "all files have 1 extent, 0.5 each"),
-        (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
+        (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "and it is less full; `dumpe2fs -h` tells"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
         ("=" * 76 + "\n" + INFO + SIZES, "of 16 MiB are in use"),  # no line of a mail
         (INFO + SPACEMAN, "The 50 KiB that are free lie in 50 extents"),
@@ -611,6 +611,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
         (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
         (re.sub(r": +(\d+)(\d{3})\n", r": \1,\2\n", WHOLE), "separators of thousands, such as 524,288"),
+        ("xfs_spaceman: FS_IOC_GETFSMAP [m]: Invalid\n" + SIZES[:40], "the program failed, and says 'xfs_spaceman"),
         (TABLE.replace("     11", "     12"), "begins at multiples of 4 blocks: run freesp without -A"),
         (TABLE.replace("      3      8", "      2     12"), "nothing of 1 allocation group .3.: run freesp without -a"),
         (TABLE.replace("3998 ", "3 998 "), "continues with .*3 998 .*, which is none of its rows"),
@@ -686,6 +687,8 @@ def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
         store, said = look(BUDDIES.replace(old, new))
         assert (store["free_bytes"], store["unknown_bytes"]) == (7 * 4096, 128 * MIB)
         assert said.startswith("Damaged: the kernel has a bitmap that cannot be of 1 of 3 block groups (1)")
+    small = BUDDIES.replace("32768", "8192 ").replace("0     0     4     ]", "4     0     0     ]")
+    assert look(small)[0]["device_bytes"] == 3 * 8192 * 1024, "a run has two of a size at most, but of the largest"
     with pytest.raises(NotThisText, match="where group 1 should be"):
         look(BUDDIES.replace("#1  ", "#3  "))
 

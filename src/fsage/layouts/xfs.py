@@ -33,7 +33,7 @@ OF_INFO = (  # what xfs_info has of the superblock
     (re.compile(rb"data +=.* bsize=(\d+) +blocks=(\d+)"), (b"blocksize", b"dblocks")),
     (re.compile(rb"meta-data=.* agsize=(\d+) blks"), (b"agblocks",)),
 )
-LIST = re.compile(rb"\s*agno\s+agbno\s+len *$")  # xfs_spaceman's list has no head
+LIST = re.compile(rb"\s*agno\s+agbno\s+len *$")  # an old xfs_db's list has no head, nor that of xfs_spaceman
 OF_SUMS = re.compile(rb"\s*AG +extents +blocks *$")
 TABLE = re.compile(rb" *from +to +extents +blocks +pct")
 CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+[.,][0-9]+)(?: +[0-9.,]+)* *$")  # a comma: by locale
@@ -41,7 +41,8 @@ NO_ROW = re.compile(rb" *\d[\d.,' \xa0-\xff]* *$")
 SUM = re.compile(rb"total free (extents|blocks) (\d+)")
 OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|\bagno\b|\bgroup\b|\s-a)\D{0,3}(\d+)")
 COMPLAINT = re.compile(
-    rb"(?i).*(?:metadata corruption|CRC error|bad magic)|(?:xfs_\w+: .*)?(?:cannot|can't|not a valid|\S+ anyway)"
+    rb"(?i).*(?:metadata corruption|CRC error|bad magic|FS_IOC_)"
+    rb"|(?:xfs_\w+: .*)?(?:cannot|can't|not a valid|\S+ anyway)"
 )
 PERCENT_STEP = 0.011  # they have two digits
 AT_SECTOR = re.compile(rb".* block 0x([0-9a-f]{1,15})/")
@@ -79,6 +80,7 @@ class _Told:
                 self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
             elif field_line := FIELD.search(line):
                 self.superblock[field_line[1]] = number_of(field_line[2])
+                self.is_of_db = True
             elif line.startswith((b"data", b"meta-data=")):
                 self._read_info(line)
             elif OF_SUMS.match(line):
@@ -137,6 +139,8 @@ class _Told:
                         f"freesp's row of {row.low} to {row.high} blocks has {row.blocks} of {total} blocks, and tells "
                         f"of {percent}%: digits or rows are missing"
                     )
+        if not rows and self.complaints:
+            raise NotThisText(f"the program failed, and says {shown(self.complaints[0])!r}")
         if not rows and not self.free and not self.sums:
             raise NotThisText("freesp's table has no row: no block is free, or it was cut short; run freesp -s")
         several = len(self.tables) > 1 and not self.free
