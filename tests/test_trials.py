@@ -574,6 +574,8 @@ def test_blanks_and_prompts_change_no_text(text):
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "and it is less full; `dumpe2fs -h` tells"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
         ("=" * 76 + "\n" + INFO + SIZES, "of 16 MiB are in use"),  # no line of a mail
+        ("So it is\n" * 4 + by_line(BUDDIES, "   "), "lists 3 groups"),
+        ("So it is\n" * 4 + by_line(FILEFRAG, "   "), "The file listed has 2 extents"),
         (INFO + SPACEMAN, "The 50 KiB that are free lie in 50 extents"),
         (SPACEMAN, "The 200 KiB that are free lie in 50 extents"),
         (XFS + SIZES, "the superblock counts 9000 free blocks, and freesp 4100 (taken)"),

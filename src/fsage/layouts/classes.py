@@ -128,7 +128,7 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
     damaged = list[int]()
     highest = largest = 0
     pattern = ROW
-    for line in lines:
+    for line in map(bytes.lstrip, lines):
         check_whole(line)
         if LDISKFS_HEAD in line:
             pattern = LDISKFS_ROW

@@ -107,7 +107,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 places.pop()
             elif pieces and b"unwritten" in of_row:
                 pieces[-1] = pieces[-1]._replace(unwritten=True)
-        elif head := HEAD.match(line):
+        elif head := HEAD.match(line.lstrip()):
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
@@ -126,7 +126,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 )
         elif len(FOUND.findall(line)) > 1:
             raise NotThisText(f"filefrag's lines stand on one, {_shown(line[:60])!r}: give the program's own text")
-        elif end_line := END.match(line):
+        elif end_line := END.match(line.lstrip()):
             layouts = layouts or FileLayouts(None)
             count = number_of(end_line[2])
             rows = 0

@@ -54,7 +54,7 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
         re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$| *\d+ +\d+ +\d+ *$|\s*from +to +extents +blocks +pct"),
         xfs.of_text,
     ),
-    (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
+    (re.compile(rb" *#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(servers.of_lfs_df_text)),
     (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s*"offset": "0x'), servers.of_bluestore_text),
     (re.compile(rb"(?:inode \d+ )?actual \d+,? ideal \d+"), _placeless(xfs.of_frag_text)),
