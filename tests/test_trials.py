@@ -618,8 +618,8 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (TABLE.replace("      3      8", "      2     12"), "nothing of 1 allocation group .3.: run freesp without -a"),
         (TABLE.replace("3998 ", "3 998 "), "continues with .*3 998 .*, which is none of its rows"),
         (
-            re.sub("dblocks.*\n", "", LISTED).replace("44          1", "44          0"),
-            "1 extents of 0 blocks in all, which",
+            "   from      to extents  blocks    pct\n      1       1       2       3 100.00\n",
+            "2 extents of 3 blocks in all, which",
         ),
         (OLD_FREESP.split("\n")[0] + "\n", "no block is free, or it was cut short; run freesp -s"),
         (

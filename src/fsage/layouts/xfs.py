@@ -26,6 +26,7 @@ from fsage.layouts.store import (
 
 KIND = "allocation group"
 BLOCK_BYTES = 4096
+BLOCK_SIZES = tuple(512 << power for power in range(8))
 SECTOR_BYTES = 512
 FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+) *$")  # behind a prompt, or a mark of a web page
@@ -116,11 +117,15 @@ class _Told:
         """Raise NotThisText where rows are missing, or there are several texts."""
         rows = [row for table in self.tables for row in table]
         counted = {b"extents": sum(row.extents for row in rows), b"blocks": sum(row.blocks for row in rows)}
-        if self.free and counted[b"extents"] != len(self.free):
+        listed = sum(blocks for _, _, blocks in self.free)
+        if self.free and (counted[b"extents"], counted[b"blocks"]) != (len(self.free), listed):
             raise NotThisText(
-                f"xfs_db lists {len(self.free)} free extents and counts {counted[b'extents']} in the end: it was cut "
-                "short"
+                f"xfs_db lists {len(self.free)} free extents of {listed} blocks and counts {counted[b'extents']} of "
+                f"{counted[b'blocks']} in the end: it was cut short, or digits are missing"
             )
+        block_bytes = self.superblock.get(b"blocksize", BLOCK_BYTES)
+        if block_bytes not in BLOCK_SIZES:
+            raise NotThisText(f"it tells of blocks of {block_bytes} bytes, which no XFS has: digits are missing")
         for name, total in self.sums.items():
             if total != counted[name]:
                 raise NotThisText(

@@ -130,7 +130,7 @@ def _check_rows_of(name: bytes, is_file: bool) -> None:
         raise NotThisText(f"xfs_bmap's text has no row below {shown(name)!r}: rows are missing, or it was cut short")
 
 
-FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S")
+FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S(?!.*\]:)")  # one on a line
 OF_AG = re.compile(rb".*\s(\d+)\s+\(\d+\.\.\d+\)\s+\d")
 SPECIAL_OF_EXT4 = b": special 102:"  # owners that only ext4 has (EXT4_FMR_OWN_FS and following, fs/ext4/fsmap.h)
 FSMAP_FREE = b"free space"
