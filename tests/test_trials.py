@@ -568,7 +568,11 @@ def test_blanks_and_prompts_change_no_text(text):
             "34400000 free blocks (the superblock's)",
         ),
         ("actual 120, ideal 30, fragmentation factor 75.00%\n", "Files have 120 extents, where 30 would do."),
-        (FSMAP, "50.0% full"),
+        (
+            "\t0: 7:1 [0..63]: journalling log 64\n" + FSMAP + "\t6: 8:32 [0..7]: free space 8\n",
+            "50.0% full: 8 KiB of 16 KiB are in use, the file system's own blocks among them. Note: it has no mark of "
+            "its end; of device 8:16, and not of 1 free extent on another",
+        ),
         (FIEMAP, "The file listed has 2 extents. Note: 1 extent shared; 1 extent unwritten; 1 extent encoded, whose"),
         (WRAPPED, "all files have 1 extent, 0.5 each"),
         (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "and it is less full; `dumpe2fs -h` tells"),
