@@ -96,7 +96,7 @@ def counted(**numbers):
         (counted(), "the file system's own blocks among them. "),
         (
             counted(available_bytes=128 * MIB),
-            "(df says 89%: it counts 128 MiB reserved for root as used)",
+            "(df says 89%: it counts 128 MiB that users cannot have as used)",
         ),
         (
             counted(bytes=AGED["device_bytes"] - 512 * MIB),

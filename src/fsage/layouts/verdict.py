@@ -135,7 +135,7 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
         reasons.append(f"leaves out {round_size(own)} that the file system keeps for itself")
     reserved_bytes = mounted["free_bytes"] - mounted["available_bytes"]
     if reserved_bytes > 0 and percent > store["fullness_percent"]:
-        reasons.append(f"counts {round_size(reserved_bytes)} reserved for root as used")
+        reasons.append(f"counts {round_size(reserved_bytes)} that users cannot have as used")
     if not reasons:
         reasons.append("counts otherwise what the file system keeps for itself")
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
