@@ -369,6 +369,8 @@ def test_what_is_put_before_each_line_changes_nothing(begin):
         (r"\n", "  \n"),
         (r"\n", "\n\n"),
         (r"\n", "\r"),
+        (r"\n", "<br>\n"),
+        (r"\Z", "   "),
         (" ", "\u00a0"),
         (" {2,}", "\t"),
         (r"(?<=\d)-(?=\d)", "\u2013"),
