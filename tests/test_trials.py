@@ -650,6 +650,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         ),
         (E2FREEFRAG_BIGALLOC, "287376 free blocks, its rows 123648 in sixteens: it has feature bigalloc"),
         ("dumpe2fs 1.47.0 (5-Feb-2023)\n\ngroup:block:super:gdt\n0:0:0:1-1\n", "no list that is read: run `dumpe2fs D"),
+        ("     Total   Exclusive  Set shared  Filename\n", "a text of btrfs, of which none is read"),
         ("Overall:\n    Device size:  1.00GiB\n", "a text of btrfs, of which none is read: run `fsage evidence MOUNT`"),
         ("obdfilter.l-OST0000.kbytesfree=10\n", "lctl, which tells of no free space: run `lfs df`"),
         ('{\n    "stdout_lines": [\n        "Device: /dev/x"\n', "JSON of ansible: give the program's own text"),

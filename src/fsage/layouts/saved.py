@@ -108,7 +108,7 @@ HINTS = (
     (
         re.compile(
             rb"Overall:|superblock: bytenr=|(?:Data|System|Metadata)[, +]|Label: .* uuid: |"
-            rb"(?:leaf|node) \d+ (?:items|level) "
+            rb"(?:leaf|node) \d+ (?:items|level) |\s*Total +Exclusive |Calculating size of |Processed \d+ files?, "
         ),
         "it is a text of btrfs, of which none is read: run `fsage evidence MOUNT`",
     ),
@@ -122,7 +122,7 @@ HINTS = (
 
 
 FAILED = re.compile(
-    rb"(?:\S*sh|sudo|dumpe2fs|e2freefrag|filefrag|e4defrag|xfs_\w+|lfs|lctl|ceph)(?: \S+)?: |"
+    rb"(?:\S*sh|sudo|btrfs|dumpe2fs|e2freefrag|filefrag|e4defrag|xfs_\w+|lfs|lctl|ceph)(?: \S+)?: |"
     rb".*(?:Permission denied|No such file or directory|command not found|[Bb]ad magic|is not a valid )"
 )
 """What a program or a shell says that failed."""
