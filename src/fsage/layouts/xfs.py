@@ -120,7 +120,7 @@ class _Told:
         listed = sum(blocks for _, _, blocks in self.free)
         if self.free and (counted[b"extents"], counted[b"blocks"]) != (len(self.free), listed):
             raise NotThisText(
-                f"xfs_db lists {len(self.free)} free extents of {listed} blocks and counts {counted[b'extents']} of "
+                f"freesp lists {len(self.free)} free extents of {listed} blocks and counts {counted[b'extents']} of "
                 f"{counted[b'blocks']} in the end: it was cut short, or digits are missing"
             )
         block_bytes = self.superblock.get(b"blocksize", BLOCK_BYTES)
@@ -207,7 +207,7 @@ def _of_list(content: _Told, counting: Counting) -> Store:
         raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
     for group, start, count in content.free:
         if not (count and start + count <= group_blocks and group * group_blocks + start + count <= blocks):
-            raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
+            raise NotThisText(f"freesp lists {count} free blocks at {start} of group {group}, where none can be")
     if content.is_of_db and not content.complaints:
         _check_all_listed(content.free, -(-blocks // group_blocks))
     sectors = [int(place[1], 16) for complaint in content.complaints if (place := AT_SECTOR.match(complaint))]
@@ -224,7 +224,7 @@ def _of_list(content: _Told, counting: Counting) -> Store:
         store = of_extents("xfs", source, KIND, geometry, extents, counting)
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
-    store.absent["files"] = "xfs_db lists free space only"
+    store.absent["files"] = "freesp lists free space only"
     log = (content.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
     store.geometry = made(blocks, block_bytes, group_blocks, *log)
     store.geometry |= {key: content.superblock[name] for name, key in OF_MAKING.items() if content.superblock.get(name)}
