@@ -550,7 +550,7 @@ def test_blanks_and_prompts_change_no_text(text):
         (by_line(FILEFRAG_2009, "{0}:"), "all files have 4 extents"),
         (
             "File size of a is 9 (1 block of 4096 bytes)\na: 0 extents found\n",
-            "1 file of more than 0 bytes without an extent: a hole, or filefrag had -x",
+            "1 file of more than 0 bytes without an extent: a hole, or filefrag -x or -E",
         ),
         (f"[root@oss1 ~]# xfs_bmap -v /f\n{OLD_BMAP}\nreal\t0m1.1s\n[root@oss1 ~]#\n", "9 extents"),
         (E2FREEFRAG + OLD_BMAP, "Note: what begins with 'EXT: FILE-OFFSET"),
@@ -614,7 +614,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         ),
         (E2FREEFRAG.replace("   64M...", "#"), "counts 71 free extents and its rows list 69: rows are missing"),
         (re.sub("Num. .*\n", "", E2FREEFRAG)[:-56], "its last row is of another size: rows are missing"),
-        (FILEFRAG.replace("32:  ", "20:  "), "does not add up: were its numbers hexadecimal"),
+        (FILEFRAG.replace("32:  ", "20:  "), "does not add up: is it hexadecimal"),
         (OLD_FREESP + OLD_FREESP, "2 texts of freesp, and does not say that each is of another group"),
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
         (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),

@@ -91,8 +91,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 continue
             if (end - begin, last - place) != (length - 1, length - 1):
                 raise NotThisText(
-                    f"filefrag's row {_shown(line.strip())!r} does not add up: were its numbers hexadecimal (-X)? Run "
-                    "filefrag -v"
+                    f"filefrag's row {_shown(line.strip())!r} does not add up: is it hexadecimal (-X), or the cache "
+                    "(-E)? Run filefrag -v"
                 )
             places.append(device.decode() if of_devices else "")
             numbers = begin * block_bytes, place * block_bytes, length * block_bytes
@@ -172,7 +172,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     if unmapped:
         notes.append(f"{counted(unmapped, 'file')} could not be mapped")
     if hollow:
-        notes.append(f"{counted(hollow, 'file')} of more than 0 bytes without an extent: a hole, or filefrag had -x")
+        notes.append(f"{counted(hollow, 'file')} of more than 0 bytes without an extent: a hole, or filefrag -x or -E")
     if failed:
         notes.append(f"{counted(len(failed), 'file')} could not be read, the first: {failed[0]}")
     if differing:
