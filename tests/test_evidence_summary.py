@@ -1,9 +1,12 @@
 """Free extents, groups and files are counted as a bitmap, block by block, would count them."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsage.layouts import fiemap
 from fsage.layouts.freespace import ALIGNED_POWERS, BUCKETS, Buckets, Counting, FreeSpace
 
 BLOCK = 256 << 10  # large, so that a short list of blocks holds aligned chunks of up to 64 MiB
@@ -88,3 +91,18 @@ def test_every_group_is_in_one_bucket(free):
         inside = [each for each in free if each and bucket["from_share"] <= each / 64 < bucket["to_share"]]
         assert bucket["groups"] == len(inside)
     assert [bucket["label"] for bucket in buckets] == [label for label, _ in BUCKETS]
+
+
+def test_a_log_on_a_device_of_a_lower_number_is_not_the_main_one(monkeypatch, tmp_path):
+    """XFS and ext4 map an external log first then: nothing was free."""
+    log = fiemap.RECORD.pack(999, fiemap.FMR_OF_SPECIAL_OWNER, 0, 2, 0, 1 << 26, 0, 0, 0)
+    flags = fiemap.FMR_OF_SPECIAL_OWNER | fiemap.FMR_OF_LAST
+    data = fiemap.RECORD.pack(os.stat(tmp_path).st_dev, flags, 8192, fiemap.FMR_OWN_FREE, 0, 4096, 0, 0, 0)
+
+    def mapped(_descriptor, _request, buffer):
+        fiemap.FSMAP_HEADER.pack_into(buffer, 0, 0, 0, 0, 2, *[0] * 6)
+        at = fiemap.FSMAP_HEADER.size + 2 * fiemap.RECORD.size
+        buffer[at : at + len(log + data)] = log + data
+
+    monkeypatch.setattr("fcntl.ioctl", mapped)
+    assert list(fiemap.free_extents(tmp_path)) == [(8192, 4096)]

@@ -86,9 +86,10 @@ def test_a_document_that_is_whole_but_wrong(path, value, reason):
         fio.parse(json.dumps(document, indent=2), "", 0)
 
 
-def test_jobs_that_ran_one_after_another_have_no_rate_together():
+@pytest.mark.parametrize("other", [{"groupid": 1}, {"job options": {"startdelay": "1"}}])
+def test_jobs_that_ran_one_after_another_have_no_rate_together(other):
     document = json.loads(BY_NAME["fio-3.33/two-jobs-format-first"].stdout)
-    document["jobs"][1]["groupid"] = 1
+    document["jobs"][1].update(other)
     with pytest.raises(BadOutput, match=r"jobs of write are of several groups"):
         fio.parse(json.dumps(document, indent=2), "", 0)
 

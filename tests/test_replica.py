@@ -240,8 +240,11 @@ agblocks = 25600
     agno    agbno      len
        0        6        4
        0      280      512
+       1        7        1
+       2        6        1
        3       10    25590
    from      to extents  blocks    pct
+      1       1       2       2   0.01
       4       7       1       4   0.01
     512    1023       1     512   0.62
   16384   25600       1   25590  86.91
@@ -255,13 +258,16 @@ FSMAP = b"""\t0: 7:2 [0..79]: unknown 80
 
 def test_texts_of_xfs_tools_tell_where_it_is_free():
     found = saved.read(io.BytesIO(XFS_DB)).summary(0)
-    assert (found["device_bytes"], found["free_bytes"]) == (102400 * 4096, (4 + 512 + 25590) * 4096)
+    assert (found["device_bytes"], found["free_bytes"]) == (102400 * 4096, (1 + 1 + 4 + 512 + 25590) * 4096)
     assert found["groups"]["count"] == 4
     found = saved.read(io.BytesIO(FSMAP)).summary(0)
     assert (found["device_bytes"], found["free_bytes"]) == (100 * MIB, (48 + 202560) * 512)
     bad = {
-        XFS_DB[:-40]: "counts 2 in the end: it was cut short",
-        XFS_DB.replace(b"      512\n       3", b"    90512\n       3"): "where none can be",
+        XFS_DB[:-40]: "counts 4 of 518 in the end: it was cut short",
+        XFS_DB.replace(b"25590\n ", b"2559\n "): "5 free extents of 3077 blocks and counts 5 of 26108",
+        XFS_DB.replace(b"      280", b"    25280"): "where none can be",
+        XFS_DB.replace(b"= 4096", b"= 409"): "blocks of 409 bytes, which no XFS has",
+        FSMAP.replace(b"48\n", b"48 "): "which is no whole extent",
         FSMAP.replace(b"128..2239", b"120..2239"): "it is not whole",
         FSMAP[:-1]: "its last line has no end",
     }

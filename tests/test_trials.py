@@ -320,14 +320,16 @@ def test_damage_is_said_first(text, unknown_bytes, says):
 
 
 XFS = "blocksize = 4096\ndblocks = 16384\nagblocks = 4096\nfdblocks = 9000\n   agno agbno len\n"
-LISTED = XFS + "      0      8   100\n      1     10  4000\n   from      to extents  blocks    pct\n"
-TABLE = LISTED + "     64     127       1     100   2.44\n   2048    4095       1    4000  97.56\n"
+ROWS = "      0      8   100\n      1     11  3998\n      2      8     1\n      3      8     1\n"
+SIZES = "      1       1       2       2   0.05\n     64     127       1     100   2.44\n"
+SIZES = "   from      to extents  blocks    pct\n" + SIZES + "   2048    4095       1    3998  97.51\n"
+TABLE = XFS + ROWS + SIZES
 
 
 @pytest.mark.parametrize(
     ("complaint", "unknown_bytes", "free_blocks"),
     [
-        ("Metadata CRC error detected at 0x5591, xfs_agf block 0x8001/0x200\n", 16 * MIB, 100),
+        ("Metadata CRC error detected at 0x5591, xfs_agf block 0x8001/0x200\n", 16 * MIB, 102),
         ("xfs_db: cannot init perag data (74). Continuing anyway.\n", 64 * MIB, 4100),
     ],
 )
@@ -367,6 +369,8 @@ def test_what_is_put_before_each_line_changes_nothing(begin):
         (r"\n", "  \n"),
         (r"\n", "\n\n"),
         (r"\n", "\r"),
+        (r"\n", "<br>\n"),
+        (r"\Z", "   "),
         (" ", "\u00a0"),
         (" {2,}", "\t"),
         (r"(?<=\d)-(?=\d)", "\u2013"),
@@ -496,6 +500,8 @@ INFO = """\
 meta-data=/dev/sdb               isize=512    agcount=4, agsize=4096 blks
 data     =                       bsize=1024   blocks=16384, imaxpct=25
 """
+SPACEMAN = "".join(f"       0 {place:8}        1\n" for place in range(0, 100, 2))
+SPACEMAN += "   from      to extents  blocks    pct\n      1       1      50      50 100.00\n"
 LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
 OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
 OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
@@ -542,6 +548,10 @@ def test_blanks_and_prompts_change_no_text(text):
     ("text", "says"),
     [
         (by_line(FILEFRAG_2009, "{0}:"), "all files have 4 extents"),
+        (
+            "File size of a is 9 (1 block of 4096 bytes)\na: 0 extents found\n",
+            "1 file of more than 0 bytes without an extent: a hole, or filefrag -x or -E",
+        ),
         (f"[root@oss1 ~]# xfs_bmap -v /f\n{OLD_BMAP}\nreal\t0m1.1s\n[root@oss1 ~]#\n", "9 extents"),
         (E2FREEFRAG + OLD_BMAP, "Note: what begins with 'EXT: FILE-OFFSET"),
         (FILEFRAG_2009, "all files have 4 extents"),
@@ -560,12 +570,21 @@ def test_blanks_and_prompts_change_no_text(text):
             "34400000 free blocks (the superblock's)",
         ),
         ("actual 120, ideal 30, fragmentation factor 75.00%\n", "Files have 120 extents, where 30 would do."),
-        (FSMAP, "50.0% full"),
+        (
+            "\t0: 7:1 [0..63]: journalling log 64\n" + FSMAP + "\t6: 8:32 [0..7]: free space 8\n",
+            "50.0% full: 8 KiB of 16 KiB are in use, the file system's own blocks among them. Note: it has no mark of "
+            "its end; of device 8:16, and not of 1 free extent on another",
+        ),
         (FIEMAP, "The file listed has 2 extents. Note: 1 extent shared; 1 extent unwritten; 1 extent encoded, whose"),
         (WRAPPED, "all files have 1 extent, 0.5 each"),
-        (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "no group has a block beyond 8192, as with"),
+        (BUDDIES.replace("32768", "8192 ").replace("4     ]", "1     ]"), "and it is less full; `dumpe2fs -h` tells"),
         (E2FREEFRAG.replace("...", " ..."), "in 71 extents"),
-        ("=" * 76 + "\n" + INFO + TABLE[len(XFS) :], "of 16 MiB are in use"),  # no line of a mail
+        ("=" * 76 + "\n" + INFO + SIZES, "of 16 MiB are in use"),  # no line of a mail
+        ("So it is\n" * 4 + by_line(BUDDIES, "   "), "lists 3 groups"),
+        ("So it is\n" * 4 + by_line(FILEFRAG, "   "), "The file listed has 2 extents"),
+        (INFO + SPACEMAN, "The 50 KiB that are free lie in 50 extents"),
+        (SPACEMAN, "The 200 KiB that are free lie in 50 extents"),
+        (XFS + SIZES, "the superblock counts 9000 free blocks, and freesp 4100 (taken)"),
         ("xfs_db> " + TABLE.replace("blocksize = 4096", "blocksize = 1024"), "of 16 MiB are in use"),
         (
             E2FREEFRAG.replace("Free blocks: 34501259", "Free blocks: 34400000"),
@@ -595,15 +614,18 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         ),
         (E2FREEFRAG.replace("   64M...", "#"), "counts 71 free extents and its rows list 69: rows are missing"),
         (re.sub("Num. .*\n", "", E2FREEFRAG)[:-56], "its last row is of another size: rows are missing"),
-        (FILEFRAG.replace("32:  ", "20:  "), "does not add up: were its numbers hexadecimal"),
+        (FILEFRAG.replace("32:  ", "20:  "), "does not add up: is it hexadecimal"),
         (OLD_FREESP + OLD_FREESP, "2 texts of freesp, and does not say that each is of another group"),
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
         (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
         (re.sub(r": +(\d+)(\d{3})\n", r": \1,\2\n", WHOLE), "separators of thousands, such as 524,288"),
-        (TABLE.replace("4000 ", "4 000 "), "continues with .*4 000 .*, which is none of its rows"),
+        ("xfs_spaceman: FS_IOC_GETFSMAP [m]: Invalid\n" + SIZES[:40], "the program failed, and says 'xfs_spaceman"),
+        (TABLE.replace("     11", "     12"), "begins at multiples of 4 blocks: run freesp without -A"),
+        (TABLE.replace("      3      8", "      2     12"), "nothing of 1 allocation group .3.: run freesp without -a"),
+        (TABLE.replace("3998 ", "3 998 "), "continues with .*3 998 .*, which is none of its rows"),
         (
-            re.sub("dblocks.*\n", "", LISTED).replace("44          1", "44          0"),
-            "1 extents of 0 blocks in all, which",
+            "   from      to extents  blocks    pct\n      1       1       2       3 100.00\n",
+            "2 extents of 3 blocks in all, which",
         ),
         (OLD_FREESP.split("\n")[0] + "\n", "no block is free, or it was cut short; run freesp -s"),
         (
@@ -628,6 +650,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         ),
         (E2FREEFRAG_BIGALLOC, "287376 free blocks, its rows 123648 in sixteens: it has feature bigalloc"),
         ("dumpe2fs 1.47.0 (5-Feb-2023)\n\ngroup:block:super:gdt\n0:0:0:1-1\n", "no list that is read: run `dumpe2fs D"),
+        ("     Total   Exclusive  Set shared  Filename\n", "a text of btrfs, of which none is read"),
         ("Overall:\n    Device size:  1.00GiB\n", "a text of btrfs, of which none is read: run `fsage evidence MOUNT`"),
         ("obdfilter.l-OST0000.kbytesfree=10\n", "lctl, which tells of no free space: run `lfs df`"),
         ('{\n    "stdout_lines": [\n        "Device: /dev/x"\n', "JSON of ansible: give the program's own text"),
@@ -673,6 +696,8 @@ def test_buddies_give_how_many_extents_there_are_and_how_aligned_they_are():
         store, said = look(BUDDIES.replace(old, new))
         assert (store["free_bytes"], store["unknown_bytes"]) == (7 * 4096, 128 * MIB)
         assert said.startswith("Damaged: the kernel has a bitmap that cannot be of 1 of 3 block groups (1)")
+    small = BUDDIES.replace("32768", "8192 ").replace("0     0     4     ]", "4     0     0     ]")
+    assert look(small)[0]["device_bytes"] == 3 * 8192 * 1024, "a run has two of a size at most, but of the largest"
     with pytest.raises(NotThisText, match="where group 1 should be"):
         look(BUDDIES.replace("#1  ", "#3  "))
 

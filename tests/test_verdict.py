@@ -96,7 +96,7 @@ def counted(**numbers):
         (counted(), "the file system's own blocks among them. "),
         (
             counted(available_bytes=128 * MIB),
-            "(df says 89%: it counts 128 MiB reserved for root as used)",
+            "(df says 89%: it counts 128 MiB that users cannot have as used)",
         ),
         (
             counted(bytes=AGED["device_bytes"] - 512 * MIB),
@@ -214,6 +214,6 @@ def test_files_without_an_extent_are_named_and_not_counted_as_whole():
         layouts.add(extents)
     files = {"found": layouts.summary()}
     [sentence, *_] = said_of._of_files({"files": files, "source": {}}, "/data")
-    assert "3 of 4 have none: they are empty, lie in their inodes, or were just written" in sentence
+    assert "3 of 4 have none: they are empty or one hole, lie in their inodes, or were just written" in sentence
     said = of_fragments({"all": {"files": 3, "extents": 0}, "files_in_pieces": 0})
     assert said.sentences == [f"None of 3 files has an extent: {said_of.WITHOUT}."]

@@ -109,10 +109,14 @@ LDISKFS_HEAD = b"gfree"
 CORRUPT = b"corrupt"  # `Block bitmap corrupted!`
 BLOCK_BYTES = 4096
 GROUP_BLOCKS = 32768
+LEAST_LARGEST = 11  # the largest buddy with blocks of 1 KiB, as a power of two of blocks
 
 
 def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
-    """The store that /proc/fs/ext4/DEVICE/mb_groups tells of, with blocks of 4 KiB. Raises NotThisText.
+    """The store that /proc/fs/ext4/DEVICE/mb_groups tells of. Raises NotThisText.
+
+    It does not say how large a block is. A run has at most two buddies of a size, but for the largest one, of twice as
+    many blocks as a block has bytes. So where a run has more, that tells the block; else it is taken for 4 KiB.
 
     It has of each block group the free extents, and their blocks as buddies (mballoc.c). ldiskfs has two columns more.
     `gfree` is what is free by the group's descriptor, of which preallocations of open files have taken a part; `pa` is
@@ -122,9 +126,9 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
     sizes = Counter[int]()
     buddies = Counter[int]()
     damaged = list[int]()
-    highest = 0
+    highest = largest = 0
     pattern = ROW
-    for line in lines:
+    for line in map(bytes.lstrip, lines):
         check_whole(line)
         if LDISKFS_HEAD in line:
             pattern = LDISKFS_ROW
@@ -148,28 +152,34 @@ def of_mb_groups_text(lines: Iterable[bytes]) -> Store:
             free.append(0)
             continue
         free.append(blocks)
+        if blocks and own[max(own)] > 2 * extents and max(own) >= LEAST_LARGEST:
+            largest = max(largest, *own)
         buddies.update(own)
         sizes.update(_sizes(own, extents))
     if not free:
         raise NotThisText("mb_groups lists no group: it was cut short")
     classes = [Class(size, size, count, size * count) for size, count in sorted(sizes.items())]
+    block_bytes = 1 << largest - 1 if largest else BLOCK_BYTES
+    group_blocks = 8 * block_bytes
+    taken = "" if largest else "blocks are taken for 4 KiB; "
     source = (
-        "mb_groups; blocks are taken for 4 KiB; sizes of extents are reckoned from buddies; "
+        f"mb_groups; {taken}sizes of extents are reckoned from buddies; "
         f"it lists {len(free)} groups and has no mark of its end"
     )
-    if len(free) > 1 and highest <= GROUP_BLOCKS // 2:
+    if len(free) > 1 and highest <= group_blocks // 2:
         source += (
-            f"; no group has a block beyond {highest}, as with blocks below 4 KiB, and then all sizes are smaller: "
-            "`dumpe2fs -h` tells"
+            f"; no group has a block beyond {highest}, as with blocks below 4 KiB: then all sizes are smaller, and it "
+            "is less full; `dumpe2fs -h` tells"
         )
-    store = of_classes("ext4", source, classes, BLOCK_BYTES, len(free) * GROUP_BLOCKS)
+    store = of_classes("ext4", source, classes, block_bytes, len(free) * group_blocks)
     free_bytes = store.found["free_bytes"]
-    group_bytes = GROUP_BLOCKS * BLOCK_BYTES
+    group_bytes = group_blocks * block_bytes
     groups = Buckets("block group")
-    groups.add_all([group_bytes] * len(free), [blocks * BLOCK_BYTES for blocks in free])
+    groups.add_all([group_bytes] * len(free), [blocks * block_bytes for blocks in free])
     shares: Json = {}
+    block_power = block_bytes.bit_length() - 1
     for chunk in ALIGNED_POWERS[:-1]:  # no buddy is as large as the last
-        aligned = sum(count << power + 12 for power, count in buddies.items() if power + 12 >= chunk)
+        aligned = sum(count << power + block_power for power, count in buddies.items() if power + block_power >= chunk)
         shares[str(1 << chunk)] = aligned / free_bytes if free_bytes else None
     store.found |= {"groups": groups.summary(), "aligned_free_share": shares}
     if damaged:

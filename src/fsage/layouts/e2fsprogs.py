@@ -25,7 +25,7 @@ from fsage.layouts.store import (
 )
 from fsage.layouts.stream import check_whole
 
-HEAD = re.compile(rb"File size of +(.+) is \d+ \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
+HEAD = re.compile(rb"File size of +(.+) is (\d+) \(\d+ blocks?(?: of|, blocksize) (\d+)(?: bytes)?\)")
 OLD_HEAD = re.compile(rb"File size of .+ is \d+ \(\d+ blocks?\)$")  # older: with neither a size of a block nor rows
 ROW = re.compile(rb" *(\d+): +(\d+)\.\. *(\d+): +(\d+)\.\. *(\d+): +(\d+):(?: +([0-9a-f]+):)? *(\S*)")
 OLD_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+)(?: +\d+)? +(\d+)(?: +([a-z_,]+))? *$")  # before 1.42.7
@@ -58,7 +58,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     name = None
     pieces = list[Extent]()
     block_bytes = 0
-    unmapped = 0
+    size = b"0"
+    unmapped = hollow = 0
     line = b""
     listed = False
     of_devices = False
@@ -90,8 +91,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 continue
             if (end - begin, last - place) != (length - 1, length - 1):
                 raise NotThisText(
-                    f"filefrag's row {_shown(line.strip())!r} does not add up: were its numbers hexadecimal (-X)? Run "
-                    "filefrag -v"
+                    f"filefrag's row {_shown(line.strip())!r} does not add up: is it hexadecimal (-X), or the cache "
+                    "(-E)? Run filefrag -v"
                 )
             places.append(device.decode() if of_devices else "")
             numbers = begin * block_bytes, place * block_bytes, length * block_bytes
@@ -106,12 +107,13 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 places.pop()
             elif pieces and b"unwritten" in of_row:
                 pieces[-1] = pieces[-1]._replace(unwritten=True)
-        elif head := HEAD.match(line):
+        elif head := HEAD.match(line.lstrip()):
             if pieces:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             unmapped += name is not None
             name = head[1]
-            block_bytes = number_of(head[2])
+            block_bytes = number_of(head[3])
+            size = head[2]
             listed = False
             rows = 0
             if not 0 < block_bytes <= MOST_BLOCK_BYTES:
@@ -124,7 +126,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 )
         elif len(FOUND.findall(line)) > 1:
             raise NotThisText(f"filefrag's lines stand on one, {_shown(line[:60])!r}: give the program's own text")
-        elif end_line := END.match(line):
+        elif end_line := END.match(line.lstrip()):
             layouts = layouts or FileLayouts(None)
             count = number_of(end_line[2])
             rows = 0
@@ -135,6 +137,7 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
                 raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
             if name == end_line[1] and (listed or not count):
                 found = layouts.add(pieces, places)
+                hollow += not count and size != b"0"
                 devices.update(places)
                 if listed and not is_last and (flags[LAST] or found != count):
                     raise NotThisText(
@@ -168,6 +171,8 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
         notes.append(f"on {len(devices)} devices, extents counted on each")
     if unmapped:
         notes.append(f"{counted(unmapped, 'file')} could not be mapped")
+    if hollow:
+        notes.append(f"{counted(hollow, 'file')} of more than 0 bytes without an extent: a hole, or filefrag -x or -E")
     if failed:
         notes.append(f"{counted(len(failed), 'file')} could not be read, the first: {failed[0]}")
     if differing:

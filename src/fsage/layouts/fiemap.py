@@ -153,6 +153,7 @@ FS_IOC_GETFSMAP = 0xC0C0583B
 FMR_OF_SPECIAL_OWNER = 0x10
 FMR_OF_LAST = 0x20
 FMR_OWN_FREE = 1
+XFS_DEV_DATA = 1  # in place of its number, where the real-time section is on the same device (Linux 6.15)
 FSMAP_HEADER = struct.Struct("=4L6Q")
 RECORD = struct.Struct("=2L4Q3Q")  # device, flags, physical, owner, offset, length, reserved
 FSMAP_BATCH = 1024
@@ -173,13 +174,13 @@ def mapped_bytes(mount: Path) -> int:
 def _mapped(mount: Path) -> Iterator[tuple[int, int, bool]]:
     """Start, length and whether it is free, of every extent of the main device.
 
-    Of XFS this is the allocator's own tree as it is in memory, whatever has reached the device. The first device that
-    is mapped is the main one; an external log or a real-time device has another number and is left out.
+    Of XFS this is the allocator's own tree as it is in memory, whatever has reached the device. Devices come by their
+    numbers, so an external log or a real-time device may come before the main one; they are left out.
     """
     with opened(mount) as fd:
+        own = (os.fstat(fd).st_dev, XFS_DEV_DATA)
         highest = RECORD.pack(*[2**32 - 1] * 2, *[2**64 - 1] * 3, 0, 0, 0, 0)
         low = bytes(RECORD.size)
-        main = None
         while True:
             buffer = bytearray(
                 FSMAP_HEADER.pack(0, 0, FSMAP_BATCH, 0, *[0] * 6) + low + highest + bytes(FSMAP_BATCH * RECORD.size)
@@ -191,8 +192,7 @@ def _mapped(mount: Path) -> Iterator[tuple[int, int, bool]]:
             first = FSMAP_HEADER.size + 2 * RECORD.size
             for at in range(first, first + entries * RECORD.size, RECORD.size):
                 device, flags, physical, owner, _, length, *_ = RECORD.unpack_from(buffer, at)
-                main = device if main is None else main
-                if device == main:
+                if device in own:
                     yield physical, length, bool(flags & FMR_OF_SPECIAL_OWNER and owner == FMR_OWN_FREE)
             if flags & FMR_OF_LAST:
                 return

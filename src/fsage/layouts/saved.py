@@ -50,8 +50,11 @@ READERS: tuple[tuple[re.Pattern[bytes], Reader], ...] = (
     ),
     (re.compile(rb"\s*\d+: \[\d+\.\.\d+\]: | ?EXT: FILE-OFFSET|.*: no extents$"), _placeless(xfs_io.of_bmap_text)),
     (re.compile(rb"\s*\d+: \d+:\d+ \[\d+\.\.\d+\]: | ?EXT: DEV BLOCK-RANGE"), xfs_io.of_fsmap_text),
-    (re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$|\s*from +to +extents +blocks +pct"), xfs.of_text),
-    (re.compile(rb"#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
+    (
+        re.compile(rb"blocksize = \d+$|\s*agno\s+agbno\s+len *$| *\d+ +\d+ +\d+ *$|\s*from +to +extents +blocks +pct"),
+        xfs.of_text,
+    ),
+    (re.compile(rb" *#group: +(?:free|bfree +gfree) +frags +first"), _placeless(classes.of_mb_groups_text)),
     (re.compile(rb"UUID +(?:1K-blocks|bytes|Inodes) +"), _placeless(servers.of_lfs_df_text)),
     (re.compile(rb'.*"(?:alloc_unit|alloc_type)": ?|.*\{"offset": ?"0x|\s*"offset": "0x'), servers.of_bluestore_text),
     (re.compile(rb"(?:inode \d+ )?actual \d+,? ideal \d+"), _placeless(xfs.of_frag_text)),
@@ -74,10 +77,6 @@ HINTS = (
     (
         re.compile(rb"[^\s.]+-(?:OST|MDT)[0-9a-f]{4}"),
         "it is the text of `lfs df` without its first line (`UUID 1K-blocks ...`): give that too",
-    ),
-    (
-        re.compile(rb"\s*AG +extents +blocks *$"),
-        "it is the text of `freesp -g`, which tells sums of groups: run `freesp -s`, or `xfs_io -c fsmap MOUNT`",
     ),
     (
         re.compile(rb'.*"(?:max_len|fragmentation_rating)":'),
@@ -109,7 +108,7 @@ HINTS = (
     (
         re.compile(
             rb"Overall:|superblock: bytenr=|(?:Data|System|Metadata)[, +]|Label: .* uuid: |"
-            rb"(?:leaf|node) \d+ (?:items|level) "
+            rb"(?:leaf|node) \d+ (?:items|level) |\s*Total +Exclusive |Calculating size of |Processed \d+ files?, "
         ),
         "it is a text of btrfs, of which none is read: run `fsage evidence MOUNT`",
     ),
@@ -123,7 +122,7 @@ HINTS = (
 
 
 FAILED = re.compile(
-    rb"(?:\S*sh|sudo|dumpe2fs|e2freefrag|filefrag|e4defrag|xfs_\w+|lfs|lctl|ceph)(?: \S+)?: |"
+    rb"(?:\S*sh|sudo|btrfs|dumpe2fs|e2freefrag|filefrag|e4defrag|xfs_\w+|lfs|lctl|ceph)(?: \S+)?: |"
     rb".*(?:Permission denied|No such file or directory|command not found|[Bb]ad magic|is not a valid )"
 )
 """What a program or a shell says that failed."""

@@ -25,7 +25,7 @@ MOST_BYTES = 64 << 30
 UTF_8_MARK = codecs.BOM_UTF8
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADDED = re.compile(
-    rb"(?i)\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:html|body|pre|code)|```|&[a-z#]\w*;|\0|\[/?code\]|"
+    rb"(?i)\r|\x1b|\d, ?\n[> ]*\d|\xc2\xa0|\xe2\x80|[^\s]\t|</?(?:html|body|pre|code|br)|```|&[a-z#]\w*;|\0|\[/?code\]|"
     rb"\{noformat\}|\[sudo\]"
 )
 BLANKS = re.compile(rb"\xc2\xa0|\xe2\x80\xaf|&nbsp;|\t")
@@ -34,7 +34,7 @@ PLACED = re.compile(rb"\x1b\[[\d;]*[Hf]")
 """Where a terminal shall write the next line, as watch tells it."""
 NOTHING = re.compile(
     rb"(?i)\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|\xe2\x80\x8b|"
-    rb"</?(?:html|body|pre|code)\b[^>]*>|```|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
+    rb"</?(?:html|body|pre|code|br)\b[^>]*>|```|\[/?code\]|\{noformat\}|\[sudo\] [^:\n]*: |\0|\r+(?=\n)"
 )
 """Colours, titles, blanks of no width, marks of web pages and Markdown, the question of sudo, and what pads a file."""
 PRINTED = (
@@ -74,7 +74,7 @@ FIRST_LINES = 40
 OF_MAIL = re.compile(rb"=3D|=20\r?\n|[\d ,]=\r?\n|[^\n=]{70,75}=\r?\n")
 """What a mail as it is sent has for `=`, for a blank at a line's end, and where it wraps a line (quoted-printable)."""
 UNENDED = "its last line has no end, so a part of it may be missing: end it if it is whole"
-PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:) *\Z")
+PROMPT = re.compile(rb"(?:\A|(?<=\n))(?:[^\n<]*(?<![\d\n])[#$%>~]|debugfs:|) *\Z")
 
 
 def tidied(blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from fsage.layouts.geometry import BLOCK_BYTES
 FOUND = "found"
 LEAST_PLACELESS = 0.01
 """From this share of files without an extent on they are named."""
-WITHOUT = "they are empty, lie in their inodes, or were just written, and `sync` gives those a place"
+WITHOUT = "they are empty or one hole, lie in their inodes, or were just written, and `sync` gives those a place"
 """What the files are called that were looked at themselves."""
 WHOLE_BYTES = 64 * MIB
 """Files whose pieces are so long on average are as good as whole: a disk moves that in a third of a second."""
@@ -135,7 +135,7 @@ def _df(store: Json, mounted: dict[str, int] | None) -> str:
         reasons.append(f"leaves out {round_size(own)} that the file system keeps for itself")
     reserved_bytes = mounted["free_bytes"] - mounted["available_bytes"]
     if reserved_bytes > 0 and percent > store["fullness_percent"]:
-        reasons.append(f"counts {round_size(reserved_bytes)} reserved for root as used")
+        reasons.append(f"counts {round_size(reserved_bytes)} that users cannot have as used")
     if not reasons:
         reasons.append("counts otherwise what the file system keeps for itself")
     return f" (df says {math.ceil(percent)}%: it {' and '.join(reasons)})"
@@ -184,7 +184,7 @@ def _of_files(store: Json, what: str) -> Iterator[str]:
         if not count:
             continue
         if not files["extents"]:
-            yield _none_of(count)
+            yield _none_of(count) + _notes(store, "files")
             continue
         if not files["extents_per_file"]:
             yield f"Files have {files['extents']:,} extents, where {count:,} would do."

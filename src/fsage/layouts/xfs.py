@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from fsage.layouts.store import (
 
 KIND = "allocation group"
 BLOCK_BYTES = 4096
+BLOCK_SIZES = tuple(512 << power for power in range(8))
 SECTOR_BYTES = 512
 FREE = re.compile(rb" *(\d+) +(\d+) +(\d+) *$")
 FIELD = re.compile(rb"(\w+) = (\d+) *$")  # behind a prompt, or a mark of a web page
@@ -32,13 +34,16 @@ OF_INFO = (  # what xfs_info has of the superblock
     (re.compile(rb"data +=.* bsize=(\d+) +blocks=(\d+)"), (b"blocksize", b"dblocks")),
     (re.compile(rb"meta-data=.* agsize=(\d+) blks"), (b"agblocks",)),
 )
+LIST = re.compile(rb"\s*agno\s+agbno\s+len *$")  # an old xfs_db's list has no head, nor that of xfs_spaceman
+OF_SUMS = re.compile(rb"\s*AG +extents +blocks *$")
 TABLE = re.compile(rb" *from +to +extents +blocks +pct")
 CLASS_ROW = re.compile(rb" *(\d+) +(\d+) +(\d+) +(\d+) +([0-9]+[.,][0-9]+)(?: +[0-9.,]+)* *$")  # a comma: by locale
 NO_ROW = re.compile(rb" *\d[\d.,' \xa0-\xff]* *$")
 SUM = re.compile(rb"total free (extents|blocks) (\d+)")
 OF_GROUP = re.compile(rb"(?i).*(?:\bAG\b|\bagno\b|\bgroup\b|\s-a)\D{0,3}(\d+)")
 COMPLAINT = re.compile(
-    rb"(?i).*(?:metadata corruption|CRC error|bad magic)|(?:xfs_\w+: .*)?(?:cannot|can't|not a valid|\S+ anyway)"
+    rb"(?i).*(?:metadata corruption|CRC error|bad magic|FS_IOC_)"
+    rb"|(?:xfs_\w+: .*)?(?:cannot|can't|not a valid|\S+ anyway)"
 )
 PERCENT_STEP = 0.011  # they have two digits
 AT_SECTOR = re.compile(rb".* block 0x([0-9a-f]{1,15})/")
@@ -60,6 +65,7 @@ class _Told:
 
     superblock: dict[bytes, int] = field(default_factory=dict)
     free: list[tuple[int, int, int]] = field(default_factory=list)
+    is_of_db: bool = False
     tables: list[list[Class]] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     percent: list[float] = field(default_factory=list)
@@ -75,8 +81,16 @@ class _Told:
                 self.free.append((number_of(row[1]), number_of(row[2]), number_of(row[3])))
             elif field_line := FIELD.search(line):
                 self.superblock[field_line[1]] = number_of(field_line[2])
+                self.is_of_db = True
             elif line.startswith((b"data", b"meta-data=")):
                 self._read_info(line)
+            elif OF_SUMS.match(line):
+                raise NotThisText(
+                    "it is the text of `freesp -g`, which tells sums of groups: run `freesp -s`, or `xfs_io -c fsmap "
+                    "MOUNT`"
+                )
+            elif LIST.match(line):
+                self.is_of_db = True
             elif TABLE.match(line):
                 self.tables.append([])
                 self.groups += group
@@ -103,11 +117,15 @@ class _Told:
         """Raise NotThisText where rows are missing, or there are several texts."""
         rows = [row for table in self.tables for row in table]
         counted = {b"extents": sum(row.extents for row in rows), b"blocks": sum(row.blocks for row in rows)}
-        if self.free and counted[b"extents"] != len(self.free):
+        listed = sum(blocks for _, _, blocks in self.free)
+        if self.free and (counted[b"extents"], counted[b"blocks"]) != (len(self.free), listed):
             raise NotThisText(
-                f"xfs_db lists {len(self.free)} free extents and counts {counted[b'extents']} in the end: it was cut "
-                "short"
+                f"freesp lists {len(self.free)} free extents of {listed} blocks and counts {counted[b'extents']} of "
+                f"{counted[b'blocks']} in the end: it was cut short, or digits are missing"
             )
+        block_bytes = self.superblock.get(b"blocksize", BLOCK_BYTES)
+        if block_bytes not in BLOCK_SIZES:
+            raise NotThisText(f"it tells of blocks of {block_bytes} bytes, which no XFS has: digits are missing")
         for name, total in self.sums.items():
             if total != counted[name]:
                 raise NotThisText(
@@ -126,6 +144,8 @@ class _Told:
                         f"freesp's row of {row.low} to {row.high} blocks has {row.blocks} of {total} blocks, and tells "
                         f"of {percent}%: digits or rows are missing"
                     )
+        if not rows and self.complaints:
+            raise NotThisText(f"the program failed, and says {shown(self.complaints[0])!r}")
         if not rows and not self.free and not self.sums:
             raise NotThisText("freesp's table has no row: no block is free, or it was cut short; run freesp -s")
         several = len(self.tables) > 1 and not self.free
@@ -161,6 +181,8 @@ def of_text(lines: Iterable[bytes], counting: Counting) -> Store:
     if content.free:
         rows = [Class(length, length, 1, length) for _, _, length in content.free]
     blocks = None if source.endswith("only") else content.superblock.get(b"dblocks")
+    if blocks:
+        source += _counted_elsewhere(content, sum(row.blocks for row in rows))
     store = of_classes("xfs", source, rows, block_bytes, blocks)
     store.absent["bitmap"] = f"freesp says nothing of where free extents lie; {ASK} does"
     if content.complaints:
@@ -185,7 +207,9 @@ def _of_list(content: _Told, counting: Counting) -> Store:
         raise NotThisText("xfs_db tells of allocation groups of 0 blocks, which cannot be")
     for group, start, count in content.free:
         if not (count and start + count <= group_blocks and group * group_blocks + start + count <= blocks):
-            raise NotThisText(f"xfs_db lists {count} free blocks at {start} of group {group}, where none can be")
+            raise NotThisText(f"freesp lists {count} free blocks at {start} of group {group}, where none can be")
+    if content.is_of_db and not content.complaints:
+        _check_all_listed(content.free, -(-blocks // group_blocks))
     sectors = [int(place[1], 16) for complaint in content.complaints if (place := AT_SECTOR.match(complaint))]
     bad = {sector * SECTOR_BYTES // (group_blocks * block_bytes) for sector in sectors}
     # The list has each group's own small reserve, the AGFL, before its tree.
@@ -195,18 +219,17 @@ def _of_list(content: _Told, counting: Counting) -> Store:
         if group not in bad
     )
     geometry = Geometry(blocks * block_bytes, block_bytes, group_blocks * block_bytes)
+    source = "xfs_db freesp (the log not replayed)" if content.is_of_db else "freesp"
     try:
-        store = of_extents("xfs", "xfs_db freesp (the log not replayed)", KIND, geometry, extents, counting)
+        store = of_extents("xfs", source, KIND, geometry, extents, counting)
     except ValueError as error:
         raise NotThisText(f"xfs_db's list of free extents: {error}") from error
-    store.absent["files"] = "xfs_db lists free space only"
+    store.absent["files"] = "freesp lists free space only"
     log = (content.superblock.get(name, 0) for name in (b"logblocks", b"logstart"))
     store.geometry = made(blocks, block_bytes, group_blocks, *log)
     store.geometry |= {key: content.superblock[name] for name, key in OF_MAKING.items() if content.superblock.get(name)}
-    listed = sum(count for _, _, count in content.free)
-    counted = content.superblock.get(b"fdblocks", listed)
-    if not bad and abs(counted - listed) > blocks // 100:
-        store.source["free"] += f"; the superblock counts {counted} free blocks, and the list has {listed} (taken)"
+    if not bad:
+        store.source["free"] += _counted_elsewhere(content, sum(count for _, _, count in content.free))
     if content.complaints:
         store.warnings = [_damaged(content.complaints[0])]
         if bad:
@@ -215,9 +238,29 @@ def _of_list(content: _Told, counting: Counting) -> Store:
         store.unknown_bytes = sum(sizes[group] for group in bad if group < len(sizes)) or geometry.device_bytes
         if b"fdblocks" in content.superblock:
             listed_bytes = store.found["free_bytes"]
-            store.found.update(usage(geometry.device_bytes, counted * block_bytes), free_bytes=listed_bytes)
+            counted = content.superblock[b"fdblocks"] * block_bytes
+            store.found.update(usage(geometry.device_bytes, counted), free_bytes=listed_bytes)
             store.source["free"] += "; how full by the superblock"
     return store
+
+
+def _counted_elsewhere(content: _Told, listed: int) -> str:
+    """A note where the superblock counts more or less free blocks than are listed."""
+    counted = content.superblock.get(b"fdblocks", listed)
+    if abs(counted - listed) <= content.superblock[b"dblocks"] // 100:
+        return ""
+    return f"; the superblock counts {counted} free blocks, and freesp {listed} (taken)"
+
+
+def _check_all_listed(free: list[tuple[int, int, int]], groups: int) -> None:
+    """Raise NotThisText for a list of a part, as -a and -A give one: of each group xfs_db lists the AGFL at least."""
+    lacking = sorted(set(range(groups)) - {group for group, _, _ in free})
+    if lacking:
+        parts = f"{counted(len(lacking), 'allocation group')} ({runs_of(lacking)})"
+        raise NotThisText(f"xfs_db lists nothing of {parts}: run freesp without -a")
+    step = math.gcd(*(start for _, start, _ in free))
+    if step > 1:
+        raise NotThisText(f"all that xfs_db lists begins at multiples of {step} blocks: run freesp without -A")
 
 
 FRAG = re.compile(rb"actual (\d+), ideal (\d+), fragmentation factor ([0-9]+[.,][0-9]+)%")

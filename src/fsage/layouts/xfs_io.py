@@ -130,7 +130,7 @@ def _check_rows_of(name: bytes, is_file: bool) -> None:
         raise NotThisText(f"xfs_bmap's text has no row below {shown(name)!r}: rows are missing, or it was cut short")
 
 
-FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S")
+FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S(?!.*\]:)")  # one on a line
 OF_AG = re.compile(rb".*\s(\d+)\s+\(\d+\.\.\d+\)\s+\d")
 SPECIAL_OF_EXT4 = b": special 102:"  # owners that only ext4 has (EXT4_FMR_OWN_FS and following, fs/ext4/fsmap.h)
 FSMAP_FREE = b"free space"
@@ -139,13 +139,15 @@ FSMAP_FREE = b"free space"
 def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
     """The store of `xfs_io -c fsmap MOUNT`, with or without -v: each extent, by who has it. Raises NotThisText.
 
-    It counts sectors. How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked. The first device is
-    the main one. Its extents must follow one another without a gap; what files share is listed for each of them
-    (rmapbt). A text that was cut between two lines cannot be told from a whole one. Without -v it has no groups.
+    It counts sectors. How large a block is it does not say: 4 KiB is what mkfs.xfs makes unasked. The first device with
+    free space is the main one, for an external log may come before it. Its extents must follow one another without a
+    gap; what files share is listed for each of them (rmapbt). A text that was cut between two lines cannot be told from
+    a whole one. Without -v it has no groups.
     """
     free: list[tuple[int, int]] = []
     end = 0
     main = b""
+    others = 0
     filesystem = "xfs"
     group_end = 0  # of the first, where it is told (-v)
     line = b""
@@ -155,9 +157,12 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
             raise NotThisText(f"fsmap's text continues with {shown(line)!r}, which is no whole extent")
         if not row:
             continue
-        main = main or row[1]
-        if row[1] != main:  # a log or a real-time device
-            continue
+        if row[1] != main:
+            if free:  # a real-time device, or a log
+                others += FSMAP_FREE in line
+                continue
+            main = row[1]
+            end = 0
         start = number_of(row[2])
         last = number_of(row[3])
         is_free = FSMAP_FREE in line
@@ -184,7 +189,10 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
             f"{ASK} does"
         )
     geometry = Geometry(device_bytes, BLOCK_BYTES, group_end * SECTOR_BYTES or device_bytes)
-    store = of_extents(filesystem, "xfs_io fsmap; it has no mark of its end", KIND, geometry, free, counting)
+    source = "xfs_io fsmap; it has no mark of its end"
+    if others:
+        source += f"; of device {main.decode()}, and not of {counted(others, 'free extent')} on another"
+    store = of_extents(filesystem, source, KIND, geometry, free, counting)
     if not group_end:
         del store.found["groups"]
         store.absent["groups"] = "fsmap tells of groups only with -v"

@@ -188,10 +188,10 @@ def _transfer(direction: str, jobs: list[Json]) -> FioTransfer | None:
     parts = [job[direction] for job in jobs]
     if not parts:
         return None
-    if len({job["groupid"] for job in jobs}) > 1:
+    if len({(job["groupid"], job["job options"].get("startdelay")) for job in jobs}) > 1:
         raise BadOutput(
-            f"fio's jobs of {direction} are of several groups, which run one after another (stonewall), so that no "
-            "rate is that of all: give one at a time"
+            f"fio's jobs of {direction} are of several groups or start apart (stonewall, startdelay), so that no rate "
+            "is that of all: give one at a time"
         )
     moved_bytes = sum(int(part["io_bytes"]) for part in parts)
     seconds = max(int(part["runtime"]) for part in parts) / 1000
