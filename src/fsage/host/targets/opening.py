@@ -113,7 +113,7 @@ def verified(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
     if not anywhere and not (target.home / "claim.json").exists():
         raise Refusal(
             f"target {target.name} was claimed on {target.claim['host']}, and this is {os.uname().nodename}, which may "
-            f"only populate and fragment. Nothing was touched; name {target.claim['host']} first in group clients"
+            f"only populate and fragment. Nothing was touched; name {target.claim['host']} in group launcher"
         )
     target.osts.servers = servers_of(request)
     target.pace = budget.Pace(target.spec["limits"], max(1, len(clients_of(request))))
