@@ -80,9 +80,10 @@ def why_left_behind(spec: Spec, left: Claim) -> str:
     options = f"--target {name} --take-over {left['id']}"
     return (
         f"{left['stores'][0]['mount']} has the mark of target {name}, claimed on {where} at {since}, but {host} has no "
-        f"note of that claim ({declaration.home_of(spec)}/claim.json), as in a container that was made again. Nothing "
-        "was touched. If the target is still used elsewhere, release it there. If not, empty it and claim it anew: "
-        f"`./run fsage claim {options}`, or give it back: `./run fsage release {options}`"
+        f"note of that claim ({declaration.home_of(spec)}/claim.json), as in a container that was made again"
+        f"{kinds.named(spec['kind']).how_shared}. Nothing was touched. If the target is still used elsewhere, release "
+        f"it there. If not, empty it and claim it anew: `./run fsage claim {options}`, or give it back: `./run fsage "
+        f"release {options}`"
     )
 
 
