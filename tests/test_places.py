@@ -344,7 +344,7 @@ def test_who_holds_a_lock_is_named(directory_target, place, monkeypatch):
 # --- declared paths --------------------------------------------------------------------------------------------------
 
 KEYS = ("home", "mount_dir", "directory", "image_dir", "containers")
-WRONG = ["", "../x", "/a/../b", "~nobodyatall/x", "/a\x1b[2J", "/\u202e", "/" + "x" * 1024, 7]
+WRONG = ["", "../x", "/a/../b", "~nobodyatall/x", "/a/{{ b }}", "/a\x1b[2J", "/\u202e", "/" + "x" * 1024, 7]
 
 
 def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(tmp_path, monkeypatch):
@@ -353,7 +353,7 @@ def test_a_path_that_could_be_read_otherwise_is_refused_before_anything_is_made(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     spec = {"name": "local", "kind": "directory", "home": str(tmp_path / "home"), "directory": str(tmp_path / "place")}
-    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
+    allowed = "a path that begins with / or ~/, without '..', templates and control characters, is wanted"
     for key, value in itertools.product(KEYS, WRONG):
         with pytest.raises(Refusal) as why:
             claim.create({**spec, key: value}, {}, False)

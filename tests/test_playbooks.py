@@ -194,7 +194,7 @@ def test_root_is_asked_for_task_by_task() -> None:
     assert not [play["name"] for play in plays if "become" in play]
     for role in ("format_osts", "tune_prealloc"):
         tasks = yaml.safe_load((ROOT / "roles" / role / "tasks/main.yml").read_text())
-        asking = [task for task in tasks if "fsage.fsage.agent" in task and "clients" not in str(task.get("when"))]
+        asking = [task for task in tasks if "fsage.fsage.agent" in task and "launcher" not in str(task.get("when"))]
         assert asking and all(task["become"] for task in asking), role
     monitoring = (ROOT / "roles/monitoring/tasks").glob("*.yml")
     tasks = [task for path in monitoring for task in yaml.safe_load(path.read_text())]
@@ -269,8 +269,21 @@ def test_an_inventory_without_clients_is_no_success(tmp_path: Path) -> None:
     ran = ansible(inventory, "evidence.yml")
     assert ran.returncode != 0
     assert (
-        "group clients has no host: name at least one in the inventory's hosts.yml; nothing was touched" in ran.stderr
+        "group clients has no host: name at least one in the inventory's hosts.yml, and in --limit if that is given; "
+        "nothing was touched" in ran.stderr
     )
+    ran = ansible(inventory, "monitoring.yml")
+    assert ran.returncode != 0
+    assert "group servers has no host" in ran.stderr
+
+
+@pytest.mark.parametrize("playbook", ["scrub.yml", "measure.yml", "tune_prealloc.yml"])
+def test_a_play_that_leaves_the_launcher_out_is_refused(playbook: str, tmp_path: Path) -> None:
+    inventory = inventory_of(tmp_path / "none", {"name": "none", "kind": "directory"}, ("one", "two"))
+    hosts = (inventory / "hosts.yml").read_text()
+    (inventory / "hosts.yml").write_text(hosts.replace("launcher:\n      hosts: {}", "launcher: {hosts: {two: {}}}"))
+    sentence = refused(ansible(inventory, playbook, "--limit", "one", "-e", request(tmp_path / "request.json")))
+    assert sentence == "two launches, and --limit leaves it out: name it there too; nothing was touched"
 
 
 @pytest.mark.parametrize("inventory", ["local", "directory", "lustre"])

@@ -93,13 +93,18 @@ class ActionModule(ActionBase):
         blocks = {key: {"type": "dict", "default": {}} for key in ("input", "add", "save", "save_in", "fetch")}
         words = {"verb": {"type": "str", "required": True}, "put_away": {"type": "str", "default": ""}}
         _, given = self.validate_argument_spec({**words, **blocks})
+        host = task_vars["inventory_hostname"]
+        hosts = self._hosts(task_vars)
+        launcher = next((client["name"] for client in hosts["clients"]), host)
         try:
+            if self._task.run_once and host != launcher:  # it would do the launcher's share, and measure in its name
+                raise message.Unacceptable(f"{launcher} launches, and --limit leaves it out: name it there too")
             request = request_of(given["verb"], task_vars.get("fsage_request"))
         except message.Unacceptable as why:
             return {**result, "failed": True, "changed": False, "rc": REFUSED, "msg": f"{why}; nothing was touched"}
         question = {
             "target": self._variable("fsage_target", task_vars),
-            "hosts": self._hosts(task_vars),
+            "hosts": hosts,
             **given["input"],
             "request": {**request, **given["add"]},
         }
@@ -116,7 +121,6 @@ class ActionModule(ActionBase):
             answer = self._ask(given["verb"], {**question, "request": {**request, **gone}}, task_vars)
             answer.pop(HELD_BY, None)
         if not answer["failed"]:
-            host = task_vars["inventory_hostname"]
             proof = [message.printable(line) for line in answer.get("proof", ())]
             if self._task.diff and answer["changed"]:
                 result["diff"] = {"prepared": "\n".join(proof)}

@@ -1,4 +1,4 @@
-"""A play for clients is an error where the inventory has none: Ansible would skip it and report success."""
+"""A play for clients, or a whole playbook, without a host is an error: Ansible would skip it and report success."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ type: aggregate
 short_description: Stop where the group clients is empty
 description:
   - Ends a playbook with exit code 1 and a sentence, before anything is changed, when a play for clients has no host.
+    So it does when no play had one.
 """
 
 
@@ -32,6 +33,17 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_no_hosts_matched(self):
         """End Ansible at once: an exception in a callback would only become a warning."""
         if "clients" in self.groups.split(":"):
-            raise SystemExit(
-                "ERROR! group clients has no host: name at least one in the inventory's hosts.yml; nothing was touched"
-            )
+            end("clients")
+
+    def v2_playbook_on_stats(self, stats):
+        """End Ansible with an error where nothing was done on any host."""
+        if not stats.processed:
+            end(self.groups)
+
+
+def end(group):
+    """End Ansible."""
+    raise SystemExit(
+        f"ERROR! group {group} has no host: name at least one in the inventory's hosts.yml, and in --limit if that is "
+        "given; nothing was touched"
+    )

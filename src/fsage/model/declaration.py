@@ -209,11 +209,12 @@ def device_model(given: object, where: str = "fsage_target.device_model") -> Jso
 
 def path(key: str, value: object) -> str:
     """A declared path as it is used: from / on, nothing in it that could lead, or read, otherwise than it looks."""
-    allowed = "a path that begins with / or ~/, without '..' and without control characters, is wanted"
+    allowed = "a path that begins with / or ~/, without '..', templates and control characters, is wanted"
     if not isinstance(value, str) or not value or len(value) > LONGEST_PATH or not value.isprintable():
         raise Refusal(f"{key} is {shown(value)}: {allowed}")
     whole = os.path.expanduser(value)
-    if not whole.startswith("/") or ".." in whole.split("/"):
+    templated = any(mark in value for mark in ("{{", "{%", "{#"))  # Ansible would fill it in, and nobody else
+    if not whole.startswith("/") or ".." in whole.split("/") or templated:
         raise Refusal(f"{key} is {value!r}: {allowed}")
     return os.path.normpath("/" + whole.lstrip("/"))
 

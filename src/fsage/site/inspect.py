@@ -183,7 +183,7 @@ def _empty(site: Site, target: Target) -> list[str]:
 
 
 def _silent(site: Site) -> list[str]:
-    return [f"{host.name} ({', '.join(host.groups)}) does not answer: {host.why}" for host in site.hosts if host.why]
+    return [f"{host.name} ({', '.join(host.groups)}) gave no answer: {host.why}" for host in site.hosts if host.why]
 
 
 def _unable(site: Site) -> list[str]:

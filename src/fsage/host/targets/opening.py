@@ -80,9 +80,10 @@ def why_left_behind(spec: Spec, left: Claim) -> str:
     options = f"--target {name} --take-over {left['id']}"
     return (
         f"{left['stores'][0]['mount']} has the mark of target {name}, claimed on {where} at {since}, but {host} has no "
-        f"note of that claim ({declaration.home_of(spec)}/claim.json), as in a container that was made again. Nothing "
-        "was touched. If the target is still used elsewhere, release it there. If not, empty it and claim it anew: "
-        f"`./run fsage claim {options}`, or give it back: `./run fsage release {options}`"
+        f"note of that claim ({declaration.home_of(spec)}/claim.json), as in a container that was made again"
+        f"{kinds.named(spec['kind']).how_shared}. Nothing was touched. If the target is still used elsewhere, release "
+        f"it there. If not, empty it and claim it anew: `./run fsage claim {options}`, or give it back: `./run fsage "
+        f"release {options}`"
     )
 
 
@@ -113,7 +114,7 @@ def verified(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
     if not anywhere and not (target.home / "claim.json").exists():
         raise Refusal(
             f"target {target.name} was claimed on {target.claim['host']}, and this is {os.uname().nodename}, which may "
-            f"only populate and fragment. Nothing was touched; name {target.claim['host']} first in group clients"
+            f"only populate and fragment. Nothing was touched; name {target.claim['host']} in group launcher"
         )
     target.osts.servers = servers_of(request)
     target.pace = budget.Pace(target.spec["limits"], max(1, len(clients_of(request))))
