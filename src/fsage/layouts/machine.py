@@ -41,7 +41,7 @@ class Mount(NamedTuple):
 def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     """The mounts of this mount namespace, or of the one whose mountinfo is given, oldest first."""
     mounts_now = []
-    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]:
         left, _, right = line.partition(" - ")
         _, _, device, root, point, options, *propagation = left.split(" ")
         kind, source, super_options = right.split(" ")[:3]

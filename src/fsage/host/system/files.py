@@ -133,7 +133,9 @@ def describe_process(pid: int) -> str:
         return "a process of another host or of another namespace of process numbers"
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])  # proc(5), stat, field 22
+        ticks = int(
+            Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+        )  # proc(5), stat, field 22
     except (OSError, IndexError):
         return f"process {pid}, which has ended, or a child of it"
     began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
@@ -151,7 +153,7 @@ def _device_of(descriptor: int) -> str:
     major = os.major(device)
     minor = os.minor(device)
     fields = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]:
         number, _, numbers = line.split(" ")[:3]
         if number == fields["mnt_id"].strip():
             major, minor = map(int, numbers.split(":"))
