@@ -24,11 +24,16 @@ def write_json(path: Path | str, obj: object, mode: int = places.PRIVATE_FILE) -
     with places.naming(path), places.opened(path.parent, places.PRIVATE, sticky=True) as above:
         with contextlib.suppress(FileNotFoundError):  # a killed process with the same number may have left one
             os.unlink(temporary.name, dir_fd=above)
-        with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
-            out.write(f"{json.dumps(obj, indent=1, sort_keys=True)}\n")
-            out.flush()
-            os.fchmod(out.fileno(), mode)
-            os.fsync(out.fileno())
+        try:
+            with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
+                out.write(f"{json.dumps(obj, indent=1, sort_keys=True)}\n")
+                out.flush()
+                os.fchmod(out.fileno(), mode)
+                os.fsync(out.fileno())
+        except OSError:  # as of a full file system
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary.name, dir_fd=above)
+            raise
         os.replace(temporary.name, path.name, src_dir_fd=above, dst_dir_fd=above)
         os.fsync(above)
 
