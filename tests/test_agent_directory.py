@@ -58,6 +58,18 @@ def test_life_of_a_directory(directory_target):
     assert claim.remove(directory_target, {}, False)["changed"] and not place.exists()
 
 
+def test_what_somebody_put_among_the_directories_of_filler_is_another_state(directory_target):
+    claimed(directory_target)
+    request = {"study": "test", "state": "empty", "steps": []}
+    states.scrub(directory_target, request, False)
+    filler = Path(directory_target["directory"]) / "filler"
+    for put in (Path.touch, lambda path: path.symlink_to("nowhere"), lambda path: path.symlink_to("/etc")):
+        filler.mkdir(exist_ok=True)
+        put(filler / "notes")
+        assert "the target was changed since epoch" in states.scrub(directory_target, request, False)["why"]
+        assert not filler.exists() and Path("/etc/passwd").exists()
+
+
 @pytest.mark.parametrize("there", ["", "project/ada/target"])
 def test_release_leaves_each_directory_that_was_there(there, directory_target):
     top = Path(directory_target["directory"]).parent / "projects"

@@ -84,6 +84,8 @@ def test_size_follows_the_free_space(new_target, tmp_path):
     with small("ext4", tmp_path / "backing", size=3 * GIB) as backing:
         new_target |= {"image_dir": str(backing.point / "images"), "size_gib": 16}
         assert "1 x 1 GiB" in claim.create(new_target, {}, True)["msg"]
+        said = claim.create({**new_target, "size_gib": 1.25}, {}, True)["msg"]
+        assert "1 x 1.25 GiB" in said and said.endswith("(as declared)")
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
             claim.create({**new_target, "minimum_gib": 2}, {}, False)
         assert not (backing.point / "images").exists()

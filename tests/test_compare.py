@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 
 import pandas as pd
 import pytest
@@ -81,6 +82,20 @@ def test_what_others_have_in_a_folder_is_left(tmp_path, there):
             write(tmp_path / "out")
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert {str(path.relative_to(tmp_path / "out")): path.read_text() for path in files} == there
+
+
+def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(tmp_path):
+    results = [table(tmp_path / name, states=STATES[:1]) for name in "ab"]
+    page = compare(*results, tmp_path / "out").read_text()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(page) // 2, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"out/index\.html"):
+            compare(*results, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "out/index.html").read_text() == page
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"figures", "index.html"}
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import subprocess
@@ -64,6 +65,18 @@ def test_on_a_full_disk_nothing_is_half_made_and_it_is_named(plan, crate, tmp_pa
         assert not list(tmp_path.iterdir()) and not capfd.readouterr().err
     finally:
         subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_ctrl_c_in_a_zip_leaves_nothing_and_says_nothing(plan, tmp_path, monkeypatch, capfd) -> None:
+    def interrupted(entity, chunk_size=0):
+        yield "results/one", b"begun"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rocrate.model.dataset.Dataset.stream", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export(plan, STUDY, INVENTORY, tmp_path / "made.zip")
+    gc.collect()
+    assert not list(tmp_path.iterdir()) and not capfd.readouterr().err
 
 
 @pytest.mark.root

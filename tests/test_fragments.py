@@ -100,6 +100,8 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys):
             (point / folder).chmod(mode)
         (point / "empty").mkdir()
         os.mknod(disk, 0o600 | stat.S_IFBLK, os.makedev(240, 0))
+        image = Path(place) / "image"
+        image.touch(0o600)
         device = machine.mount_of(point).source
         os.sync()
         as_root = inspect(device, 0)["stores"][0]
@@ -116,6 +118,8 @@ def test_what_a_user_cannot_read_is_counted_and_named_and_is_not_none(capsys):
             ("evidence", point, 0, "by FIEMAP; 2 folders and 1 file could not be read, the last"),
             ("fragments", point, 0, "2 folders and 1 files, the last"),
             ("evidence", disk, 1, f"{disk}: reading {disk} needs root: give the command as root"),
+            ("evidence", image, 1, f"{image}: {denied}"),
+            ("fragments", point / "secret/file", 1, f"{point}/secret/file: {denied}"),
         ):
             assert server.main([command, str(what)]) == code
             assert sentence in "".join(capsys.readouterr()), (command, what)

@@ -305,6 +305,14 @@ def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path, monkeypat
     assert image("a") == first  # used again
     left = image("d")
     assert [path.exists() for path in (first, second, third, left)] == [True, False, True, True]
+    unused_s = kept._unused_s
+
+    def removed_meanwhile(path: Path) -> float:
+        third.unlink(missing_ok=True)
+        return unused_s(path)
+
+    monkeypatch.setattr(kept, "_unused_s", removed_meanwhile)
+    assert image("e").exists() and not third.exists()
 
 
 def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path):

@@ -49,6 +49,25 @@ def test_a_program_that_is_no_kernel_is_ended_and_fills_no_disk():
     assert 0 < len(ended.console) <= boot.CONSOLE_BYTES and len(ended.why) < 4000
 
 
+def test_a_guest_finds_what_is_in_a_folder_with_a_blank_and_quotes(tmp_path, monkeypatch):
+    place = tmp_path / "one's own \"$place"
+    place.mkdir()
+    (place / "python").symlink_to(sys.executable)
+    (place / "linux").write_text('#!/bin/sh\nfor start; do :; done\nexec /bin/sh "$start"\n')
+    (place / "linux").chmod(0o755)
+    said = "open(sys.argv[1] + '/answers.jsonl', 'w').write(json.dumps([sys.argv[2], os.environ['PATH']]) + '\\n')"
+    (place / "guest.py").write_text(f"import json, os, sys\n{said}\n")
+    path = f"{place}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(place / "cache"))
+    monkeypatch.setattr(sys, "executable", str(place / "python"))
+    monkeypatch.setattr(boot, "GUEST", "guest")
+    monkeypatch.setattr(boot, "package", lambda: place)
+    monkeypatch.setattr(boot, "check", lambda kernel: None)
+    ended = boot.boot(Kernel("ours", place / "linux"), [{"do": "try"}], [])
+    assert ended.answers == [[str(place / "linux"), path]], ended.why
+
+
 @pytest.mark.parametrize("places", [[], ["/dev/shm"], ["/proc"]])
 def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(monkeypatch, places):
     monkeypatch.setattr(boot, "_places", lambda: list(map(Path, places)))

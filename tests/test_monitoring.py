@@ -64,6 +64,18 @@ def test_what_is_printed_is_what_evidence_counts() -> None:
     assert chunks == store["aligned_free_share"]
 
 
+@pytest.mark.parametrize("text", ["e2freefrag.txt", "../trials/23-xfs-16mib-enospc/freesp-s.txt"])
+def test_what_a_text_does_not_tell_has_no_metric(text: str) -> None:
+    path = ROOT / "tests/data/evidence" / text
+    ran = fsage("evidence", path, "--openmetrics")
+    assert ran.returncode == 0, ran.stderr
+    found = samples(ran.stdout)
+    [store] = inspect(str(path), 0)["stores"]
+    assert found["fsage_free_bytes"][0].value == store["free_bytes"]
+    assert "fsage_free_aligned_ratio" not in found
+    assert ("fsage_device_size_bytes" in found) == (store["device_bytes"] is not None)
+
+
 def oldest_python() -> str:
     """Python 3.9, where one really runs (a shim of pyenv may not), else the distribution's."""
     python = shutil.which("python3.9")

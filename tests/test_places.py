@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import itertools
 import json
@@ -154,6 +155,20 @@ def test_what_every_system_has_on_the_way_is_allowed(tmp_path):
     ):
         with pytest.raises(Refusal, match=why):
             places.make(place)
+
+
+@root
+def test_what_cannot_be_written_whole_leaves_what_was_there_and_nothing_beside_it(tmp_path, monkeypatch):
+    path = tmp_path / "claim.json"
+    files.write_json(path, {"a": 1})
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_json(path, {"a": 2})
+    assert list(tmp_path.iterdir()) == [path] and files.read_json(path) == {"a": 1}
 
 
 @root

@@ -9,7 +9,7 @@ import pytest
 from local_targets import Spec, claimed
 from states import MIB, bring, fragment, populate
 
-from fsage.base import Refusal
+from fsage.base import Failure, Refusal
 from fsage.host import states
 from fsage.host.states import inspection
 from fsage.host.states.inspection import digest, fingerprint
@@ -63,6 +63,13 @@ def test_a_new_directory_is_emptied_first_and_asking_alone_does_nothing(director
     assert made.instance == emptied.instance and made.epoch == emptied.epoch + 2 > 2
     states.empty(open_target(directory_target), "again")
     assert now(directory_target).epoch > made.epoch and now(directory_target).instance != made.instance
+
+
+def test_a_state_of_more_steps_than_a_token_holds_is_said(ready):
+    before = now(ready)
+    with pytest.raises(Failure, match="bytes, and 16384 fit"):
+        claims.token_changed(open_target(ready).mounts[0], before, done=(SMALL,) + 300 * (HOLED,))
+    assert now(ready) == before
 
 
 def test_what_is_there_is_not_emptied(ready):

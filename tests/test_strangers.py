@@ -10,10 +10,12 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import get_type_hints
 from unittest.mock import Mock
 
 import pandas as pd
 import pytest
+import typer
 import yaml
 from records import CONFIG, make_records, store
 from rich.text import Text
@@ -21,6 +23,7 @@ from studies import blocks
 
 from fsage import cli, dataset, recipes
 from fsage.base.message import Unacceptable, lines, printable
+from fsage.commands import WRITTEN
 from fsage.host.system import mounting
 from fsage.model import structure
 from fsage.plan import load_plan
@@ -125,6 +128,13 @@ def test_what_a_study_or_machine_has_not_is_named_before_anything_is_done(fsage,
 )
 def test_an_option_that_cannot_be_is_a_wrong_command(fsage, words, said) -> None:
     refused(fsage(*words.split()), said, ends_with=2)
+
+
+def test_what_is_written_need_not_be_readable() -> None:
+    for command in typer.main.get_command(cli.app).commands.values():
+        hints = get_type_hints(command.callback, include_extras=True)
+        readable = [name for name in WRITTEN if name in hints and hints[name].__metadata__[0].readable]
+        assert not readable, command.name
 
 
 def test_what_a_budget_buys_is_said_and_nothing_where_all_is_measured(monkeypatch, tmp_path, capfd) -> None:

@@ -7,10 +7,12 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from local_targets import claimed
 
+from fsage.base import Failure
 from fsage.host.instruments import trace
 from fsage.host.instruments.cleanup import undo
 from fsage.host.system import mounting, places, settings
@@ -45,6 +47,18 @@ def test_blkparse_lines() -> None:
 def test_what_a_buffer_lost_is_counted() -> None:
     stats = "entries: 3\noverrun: 7\ncommit overrun: 1\nbytes: 4096\ndropped events: 5\nread events: 0\n"
     assert trace.lost_in(stats) == 12
+
+
+def test_a_blktrace_that_does_not_end_is_killed_and_disturbs_nothing(tmp_path, monkeypatch) -> None:
+    for name, text in (("blktrace", "trap '' INT; while :; do sleep 0.1; done"), ("blkparse", "")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(trace, "_events", Mock(__name__="_events", side_effect=Failure("not here")))
+    monkeypatch.setattr(trace, "BLKTRACE_PATIENCE_S", 0.2)
+    with trace.tracing(Mock(devices=["/dev/none"], home=tmp_path / "home")) as noted:
+        pass
+    assert noted == {"why_none": "the trace of /dev/none was lost: blktrace did not end within 0.2 s"}
 
 
 @pytest.fixture

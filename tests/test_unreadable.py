@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -18,8 +19,10 @@ from fsage import start
 from fsage.commands import Where
 from fsage.host.device import copies
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.system import cgroups, files, kernel_log, settings
+from fsage.host.system import cgroups, files, kernel_log, mounting, settings
+from fsage.host.targets import Target, lease
 from fsage.host.verbs import checks, tune
+from fsage.layouts import machine
 from fsage.plan.target import inventories_in
 from fsage.studies.neighbours.instruments import signs
 from fsage.studies.replica import age
@@ -168,3 +171,26 @@ def test_no_message_has_an_error_of_the_system_as_python_prints_it():
         if re.search(rf"{{{name}}}|str\({name}\)", line) and "isinstance" not in block
     ]
     assert not printed, "fsage.base.in_words says it in words"
+
+
+NAMED = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'caf' + bytes([233])); print(flush=True); time.sleep(60)"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", [b"a b", b"caf\xe9", b"form\x0c\x0cfeed", "line\u2028s".encode()])
+def test_a_mount_and_a_process_may_have_any_name(name, tmp_path):
+    point = tmp_path / os.fsdecode(name)
+    point.mkdir()
+    mounting.mount_call("fsage-test", str(point), "tmpfs", 0, "size=64k")
+    try:
+        assert machine.mounted_at(point).type == "tmpfs"
+        assert "size=64k" in Target.mount_options(Mock(mounts=[point]))[0]
+        with open(point / "lock", "w") as held:
+            assert files.lock(held.fileno()) and f"process {os.getpid()} " in files.describe_holders(held.fileno())
+        with subprocess.Popen([sys.executable, "-c", NAMED], cwd=point, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            assert f"process {process.pid} (caf" in mounting._users(point)
+            assert lease.start_of(process.pid) and f"process {process.pid} (`" in files.describe_process(process.pid)
+            process.kill()
+    finally:
+        mounting.unmount(point)

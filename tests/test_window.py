@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -21,6 +22,16 @@ ZONE = timezone(timedelta(hours=1))
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)
 
 
+@pytest.fixture
+def central_europe(monkeypatch):
+    """The time of this machine: summer time from March to October."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.mark.parametrize(
     ("text", "closes"),
     [
@@ -30,12 +41,18 @@ NOW = datetime(2026, 11, 21, 15, 30, tzinfo=ZONE)
         ("2026-11-23 06:00+00:00", datetime(2026, 11, 23, 6, 0, tzinfo=timezone.utc)),  # noqa: UP017 - 3.9 too
     ],
 )
-def test_when_a_window_closes(text, closes):
+def test_when_a_window_closes(text, closes, central_europe):
     assert settings.window_end(text, NOW) == closes
 
 
-@pytest.mark.parametrize("text", ["25:00", "soon", "18"])
-def test_what_is_no_time_is_refused(text):
+@pytest.mark.parametrize("text", ["18:00", "2026-10-25T18:00"])
+def test_a_window_that_closes_when_summer_time_is_over_closes_by_the_clock(text, central_europe):
+    summer = datetime(2026, 10, 24, 20, 0, tzinfo=timezone(timedelta(hours=2)))
+    assert settings.window_end(text, summer) == datetime(2026, 10, 25, 18, 0, tzinfo=ZONE)
+
+
+@pytest.mark.parametrize("text", ["25:00", "soon", "18", "0001-01-01T00:00"])
+def test_what_is_no_time_is_refused(text, central_europe):
     with pytest.raises(StudyError, match=r"until: '.+' is no time; write 18:00 or 2026-11-21T18:00"):
         settings.window_end(text, NOW)
 

@@ -81,9 +81,10 @@ def _complain(text: str, code: int = 1) -> NoReturn:
 
 def _of_a_file(error: OSError) -> str:
     """What failed, and where: of a full disk Python often does not name the file."""
-    if error.errno in DENIED and str(error.filename).startswith(str(Where.last_results)):
+    of_results = str(error.filename).startswith(str(Where.last_results))
+    if error.errno in DENIED and of_results:
         return f"{in_words(error)}; `--results FOLDER` takes another folder"
-    if error.filename or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT) or (error.filename and not of_results):
         return in_words(error)
     places = (str(Where.last_results), os.getcwd(), tempfile.gettempdir(), *_named_outputs(sys.argv))
     full = [place for place in dict.fromkeys(places) if _is_full(place)]

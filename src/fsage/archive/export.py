@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections import deque
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from rocrate.model.contextentity import ContextEntity
@@ -157,13 +159,12 @@ def _write(crate: ROCrate, to: Path) -> None:
     if to.suffix != ".zip":
         crate.write(to)
         return
-    stream = crate.stream_zip()
-    try:
-        with open(to, "wb") as out:
-            out.writelines(stream)
-    except OSError:
-        deque(stream, 0)  # to its end: it prints a traceback where it is closed before
-        raise
+    # `stream_zip` prints a traceback where it is closed before its end, as Ctrl-C and a full disk do.
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entity in (*crate.data_entities, *crate.default_entities):
+            for name, chunks in groupby(entity.stream(), key=itemgetter(0)):
+                with archive.open(name, "w", force_zip64=True) as file:
+                    file.writelines(chunk for _, chunk in chunks)
 
 
 def _give_credit(crate: ROCrate, credit: Credit) -> None:

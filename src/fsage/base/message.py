@@ -217,14 +217,14 @@ def check_place(path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its place once all of it is written. Raises ValueError; what was there then stays."""
+    """A file that takes its place once it is written whole. Raises OSError that names it; what was there then stays."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb") as out:
             yield out
         os.replace(temporary, path)
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -32,7 +32,7 @@ VALUES = {"str": "TEXT", "path": "PATH", "int": "N", "int range": "N", "float": 
 """What a help page calls a value, by its type."""
 STANDARD_INPUT = Path("-")
 WRITTEN = ("to", "html", "save", "beside")
-"""Options that name what is written, never on standard output."""
+"""Options that name what is written, never on standard output; Typer, unasked, wants to read it (`readable`)."""
 CALLED_FROM = Path(os.environ.pop("FSAGE_CALLED_FROM", ""))
 """Where `./run fsage` was called; it works in the project's root, and so do the jobs that it starts."""
 

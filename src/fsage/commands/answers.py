@@ -62,7 +62,7 @@ def advise(
 def compare(
     before: Annotated[Path, typer.Argument(help="a report's folder, or its records.parquet")],
     after: Annotated[Path, typer.Argument(help="another, of another time, tuning or file system")],
-    to: Annotated[Path, typer.Option(help="folder for the page and its figures")],
+    to: Annotated[Path, typer.Option(readable=False, help="folder for the page and its figures")],
     names: Annotated[tuple[str, str], typer.Option(metavar="BEFORE AFTER", help="what to call the two")] = (
         "before",
         "after",
@@ -77,7 +77,7 @@ def compare(
 @app.command(rich_help_panel=PANEL, epilog="./run fsage history may.parquet june.parquet --to history")
 def history(
     tables: Annotated[list[Path], typer.Argument(help="reports' folders, or their records.parquet, of one study")],
-    to: Annotated[Path, typer.Option(help="folder for the page and its figures")],
+    to: Annotated[Path, typer.Option(readable=False, help="folder for the page and its figures")],
 ) -> None:
     """Set many results of a study in the order of time: what changed from each to the next, and where it stayed so."""
     from fsage.report.history import history
@@ -89,7 +89,7 @@ def history(
 def export(
     context: typer.Context,
     study: StudyName,
-    to: Annotated[Path, typer.Option(help="a folder or .zip that does not exist")],
+    to: Annotated[Path, typer.Option(readable=False, help="a folder or .zip that does not exist")],
     raw: Annotated[bool, typer.Option(help="with the tools' own output")] = True,
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="only what a report is made from, nothing that names")
@@ -119,7 +119,7 @@ def export(
 @app.command(rich_help_panel=PANEL, epilog="./run fsage remake quickstart.zip --to remade")
 def remake(
     crate: Annotated[Path, typer.Argument(help="what `fsage export` wrote: a folder or a .zip")],
-    to: Annotated[Path, typer.Option(help="a folder that does not exist")],
+    to: Annotated[Path, typer.Option(readable=False, help="a folder that does not exist")],
 ) -> None:
     """Make the report of exported results anew, and say whether it is the same."""
     from fsage.archive.export import remake

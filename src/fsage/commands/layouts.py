@@ -23,27 +23,33 @@ def evidence(
         typer.Argument(help="a device, an image, a directory, a saved text, or - for standard input"),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of tables")] = False,
-    html: Annotated[Path | None, typer.Option(help="write a page with plots, which opens offline")] = None,
+    html: Annotated[
+        Path | None, typer.Option(readable=False, help="write a page with plots, which opens offline")
+    ] = None,
     files: Annotated[
         int | None,
         typer.Option(
             min=0, max=MOST_FILES, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"
         ),
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="write its list of free extents, e.g. ost0012.gz")] = None,
+    save: Annotated[
+        Path | None, typer.Option(readable=False, help="write its list of free extents, e.g. ost0012.gz")
+    ] = None,
     fail_on: Annotated[
         str,
         typer.Option(help="exit 3 from these numbers on: full=90,extents_64M=12 (also inodes, extents_1M, extents_1G)"),
     ] = "",
     openmetrics: Annotated[bool, typer.Option("--openmetrics", help="print metrics for Prometheus instead")] = False,
     to: Annotated[
-        Path | None, typer.Option(help="with --openmetrics: write the metrics to this file atomically")
+        Path | None, typer.Option(readable=False, help="with --openmetrics: write the metrics to this file atomically")
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="with --openmetrics: most seconds to read")] = 600,
     nice: Annotated[int, typer.Option(min=0, max=19, help="with --openmetrics: the niceness to read at")] = 0,
     beside: Annotated[
         Path | None,
-        typer.Option(help="run the command behind --, and add a JSON line on before and after to this file"),
+        typer.Option(
+            readable=False, help="run the command behind --, and add a JSON line on before and after to this file"
+        ),
     ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="of --beside: a command, e.g. a benchmark")] = None,
 ) -> None:

@@ -135,7 +135,7 @@ def count(
         str | None,
         typer.Option(metavar="MODEL", help="whose cost is computed: what `device_model` of a target may be, as YAML"),
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="a folder; none: one in results/counts")] = None,
+    to: Annotated[Path | None, typer.Option(readable=False, help="a folder; none: one in results/counts")] = None,
     filesystem: Annotated[
         str, typer.Option(metavar="NAMES", help="also count on these file systems, with commas: ext4, xfs, btrfs")
     ] = "",
@@ -280,7 +280,7 @@ def figures(
     table: Annotated[
         Path | None, typer.Option(help="a records.parquet of this study that somebody kept; none: its records here")
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="a folder for them; none: beside the report")] = None,
+    to: Annotated[Path | None, typer.Option(readable=False, help="a folder for them; none: beside the report")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="without title and stamp: captions.txt has both")] = False,
 ) -> None:
     """Draw a report's figures for a paper: PDF with TrueType fonts, SVG, captions, and each one's numbers as CSV."""

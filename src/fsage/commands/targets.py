@@ -43,7 +43,7 @@ def site(
             metavar="STUDY", help="studies to estimate; none: all there are", autocompletion=Where.study_names
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="write a page for the site's owner")] = None,
+    html: Annotated[Path | None, typer.Option(readable=False, help="write a page for the site's owner")] = None,
     sudoers: Annotated[
         bool, typer.Option("--sudoers", help="print sudo rules that let a user run fsage without root")
     ] = False,

@@ -11,6 +11,7 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.words import sentences
 from fsage.base import MIB
+from fsage.base.message import whole_file
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size, significant
 from fsage.count.expected import against_timed
@@ -137,7 +138,8 @@ def write_page(
     page = template("answer.html.j2").render(
         title=title, answer=answer(counted, frame, others), stamp=stamp, sections=sections, panels=panels
     )
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    with whole_file(folder / "index.html") as out:
+        out.write(page.encode())
     return folder / "index.html"
 
 

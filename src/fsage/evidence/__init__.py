@@ -123,7 +123,7 @@ def save_free(what: str, path: Path, seed: Sequence[int] | None = None) -> Free:
 
 
 def write_free(free: Free, path: Path) -> None:
-    """Write free extents to a file, packed if its name ends so, or nothing. Raises ValueError."""
+    """Write free extents to a file, packed if its name ends so, or nothing. Raises OSError."""
     with whole_file(path) as out:
         # The same bytes for the same layout: no name and no time in them.
         packed = gzip.GzipFile("", "wb", 1, fileobj=out, mtime=0) if path.suffix == ".gz" else out

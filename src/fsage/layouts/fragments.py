@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fsage.base import Json, Misuse, message
 from fsage.layouts import fiemap, filesystems, fragmentation
 from fsage.layouts.fragmentation import Extent, Fragmentation
-from fsage.layouts.machine import Mount, Unread, mount_of, regular_files
+from fsage.layouts.machine import Mount, Unread, mount_of, regular_files, remedy
 
 STATEMENT = "an upper bound: a whole seek for each extent, none hidden by reading ahead"
 MEASURE_S = 0.5  # for each of the two
@@ -174,7 +174,7 @@ class Look:
                 self._add(path, seen)
             self.truncated = next(candidates, None) is not None
         except OSError as error:
-            raise ValueError(f"{error.filename}: {error.strerror}") from error
+            raise ValueError(f"{error.filename}: {error.strerror}{remedy(error)}") from error
         if not self.all.files and (unread := self.unread.words()):
             raise ValueError(f"no file's extents are known: {unread}{self.unread.remedy}")
         self.in_pieces.sort(key=lambda seen: (-seen.file.excess, seen.path))

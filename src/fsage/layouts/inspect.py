@@ -54,7 +54,7 @@ def inspect(what: str, files_at_most: int, counting: Counting = ONCE) -> Json:
     except (NotThisText, NotTaken, Failure) as error:
         raise ValueError(f"{'standard input' if what == '-' else what}: {error}") from error
     except OSError as error:
-        raise ValueError(f"{error.filename or what}: {error.strerror}") from error
+        raise ValueError(f"{error.filename or what}: {error.strerror}{machine.remedy(error)}") from error
     looked_at = any(files["files"] for files in store.found.get("files", {}).values())
     if not {"device_bytes", "free_extents"}.intersection(store.found) and not looked_at:
         reasons = "; ".join(dict.fromkeys(store.absent.values()))

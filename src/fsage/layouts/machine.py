@@ -41,7 +41,7 @@ class Mount(NamedTuple):
 def mounts(mountinfo: str = "/proc/self/mountinfo") -> list[Mount]:
     """The mounts of this mount namespace, or of the one whose mountinfo is given, oldest first."""
     mounts_now = []
-    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    for line in Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]:
         left, _, right = line.partition(" - ")
         _, _, device, root, point, options, *propagation = left.split(" ")
         kind, source, super_options = right.split(" ")[:3]
@@ -132,6 +132,13 @@ def loop_info(device: str) -> LoopInfo | None:
     return info
 
 
+def remedy(error: OSError) -> str:
+    """What helps where a user may not read, as the end of a sentence; '' where that does not."""
+    if isinstance(error, PermissionError):
+        return "; give the command as root, or name what this user may read"
+    return ""
+
+
 class Unread:
     """What below somebody's path could not be read: how many folders and files, and the last one with the reason."""
 
@@ -148,8 +155,7 @@ class Unread:
         else:
             self.files += 1
         self.last = f"{path}: {error.strerror}"
-        if error.errno in (errno.EACCES, errno.EPERM):
-            self.remedy = "; give the command as root, or name what this user may read"
+        self.remedy = remedy(error) or self.remedy
 
     def words(self) -> str:
         """'2 folders and 1 file could not be read, the last /mnt/lost+found: Permission denied'; '' for nothing."""

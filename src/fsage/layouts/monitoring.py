@@ -186,12 +186,13 @@ class _Families(Collector):
                 continue
             at = (watched.device, values["filesystem"] or "")
             free = values["free_extents"]
-            size.add_metric(at, values["device_bytes"])
+            if values["device_bytes"]:
+                size.add_metric(at, values["device_bytes"])
             unused.add_metric(at, values["free_bytes"])
             largest.add_metric(at, free["largest_bytes"])
             sizes = {2 * size_class["from_bytes"] - 1: size_class["extents"] for size_class in free["histogram"]}
             extents.add_metric(at, _buckets(sizes, EXTENT_BOUNDS), values["free_bytes"])
-            for chunk, share in values["aligned_free_share"].items():
+            for chunk, share in (values["aligned_free_share"] or {}).items():
                 if share is not None:
                     chunks.add_metric([*at, chunk], share)
             for bucket in (values["groups"] or {}).get("buckets", ()):

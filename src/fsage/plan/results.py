@@ -227,8 +227,7 @@ def encoded(value: object) -> bytes:
 
 
 def write(path: Path, value: object) -> None:
-    """Write JSON whole or not at all."""
+    """Write JSON whole or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(encoded(value))
-    os.replace(temporary, path)
+    with message.whole_file(path) as out:
+        out.write(encoded(value))

@@ -60,19 +60,21 @@ def precision(config: Mapping[str, object]) -> float | None:
 
 
 def window_end(text: str, now: datetime) -> datetime:
-    """'18:00' is when the clock shows that next; else ISO 8601, such as 2026-11-21T18:00. Raises StudyError."""
+    """'18:00' is when the clock shows that next; else ISO 8601, such as 2026-11-21T18:00. Raises StudyError.
+
+    What names no zone is this machine's time, which until then may be summer time or no more.
+    """
     try:
         if "T" not in text and " " not in text and ":" in text:
             wanted = datetime.strptime(text, "%H:%M")
-            moment = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
-            if moment > now:
-                return moment
-            return moment + timedelta(days=1)
+            here = now.astimezone().replace(tzinfo=None)
+            moment = here.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
+            if moment <= here:
+                moment += timedelta(days=1)
+            return moment.astimezone()
         moment = datetime.fromisoformat(text)
-        if moment.tzinfo:
-            return moment
-        return moment.replace(tzinfo=now.tzinfo)
-    except ValueError:
+        return moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError):
         raise StudyError(f"until: {text!r} is no time; write 18:00 or 2026-11-21T18:00") from None
 
 

@@ -17,6 +17,7 @@ from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import Measure, labelled_samples, params_labels, plotted, samples, summarise
 from fsage.analysis.words import few, sentences
+from fsage.base.message import whole_file
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
 from fsage.report.page import draw
@@ -72,7 +73,8 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         panels=panels,
     )
     path = to / "index.html"
-    path.write_text(page, encoding="utf-8")
+    with whole_file(path) as out:
+        out.write(page.encode())
     return path
 
 

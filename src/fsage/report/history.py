@@ -15,6 +15,7 @@ from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.groups import Measure, labelled_samples, samples
 from fsage.analysis.words import few
+from fsage.base.message import whole_file
 from fsage.base.sizes import counted, ratio_text
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
@@ -65,7 +66,8 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     title = f"{len(names)} results over time"
     page = template("answer.html.j2").render(title=title, answer=answer, stamp=on, sections=sections, panels=panels)
     path = to / "index.html"
-    path.write_text(page, encoding="utf-8")
+    with whole_file(path) as out:
+        out.write(page.encode())
     return path
 
 

@@ -21,6 +21,7 @@ from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions, reduced, settings
 from fsage.analysis.groups import samples, summarise
 from fsage.base import JsonView, in_words
+from fsage.base.message import whole_file
 from fsage.base.sizes import counted
 from fsage.dataset import unpacked
 from fsage.dataset.families import NOT_IN_FORCE, names_of, word, words
@@ -69,7 +70,8 @@ def build(page: Page, frame: pd.DataFrame, out_dir: Path) -> Path:
     """
     dataset.write(frame, out_dir)
     path = out_dir / "index.html"
-    path.write_text(page.html(draw(page.figures, page.stamp, out_dir / "figures")), encoding="utf-8")
+    with whole_file(path) as out:
+        out.write(page.html(draw(page.figures, page.stamp, out_dir / "figures")).encode())
     return path
 
 

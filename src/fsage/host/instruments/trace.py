@@ -169,7 +169,11 @@ def _blktrace(target: Target, device: str, seen: Json) -> Iterator[None]:
                 yield
             finally:
                 process.send_signal(signal.SIGINT)
-                process.wait(BLKTRACE_PATIENCE_S)
+                try:
+                    process.wait(BLKTRACE_PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise Failure(f"blktrace did not end within {BLKTRACE_PATIENCE_S:g} s") from None
             output.seek(0)
             lost = sum(map(int, re.findall(r"(\d+) dropped", output.read().decode(errors="replace"))))
         parse = ["blkparse", "-q", "-D", str(folder), "-i", "trace", "-a", "issue", "-f", BLKPARSE]

@@ -293,17 +293,18 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
             int(spec["size_gib"] * GIB) // spec["stores"] // MIB * MIB,
             f"sparse: it takes {takes(spec).words()}",
         )
-    total_gib = int(min(spec["size_gib"], free / 2 / GIB))
+    total_gib = spec["size_gib"]
+    why = "as declared"
+    if total_gib * GIB > free / 2:
+        total_gib = free // 2 // GIB
+        why = f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
     if total_gib < spec["minimum_gib"]:
         raise Refusal(
             f"{good[0]} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less "
             f"than fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another "
             "fsage_target.image_dir"
         )
-    why = "as declared"
-    if total_gib != spec["size_gib"]:
-        why = f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
-    return good[0], total_gib * GIB // spec["stores"] // MIB * MIB, why
+    return good[0], int(total_gib * GIB) // spec["stores"] // MIB * MIB, why
 
 
 def _journal(spec: Spec) -> Path:

@@ -55,7 +55,7 @@ def fingerprint(target: Target, add: Callable[[str, Seen], None] = lambda path, 
     counted: list[str | None] = []
     for mount in target.mounts:
         for entry in fillers(mount):
-            stat = entry.stat()
+            stat = entry.stat(follow_symlinks=False)
             of_file = seen(stat)
             add(entry.path, of_file)
             digest.update(f"{(entry.path[len(str(mount)) :], *of_file)}\n".encode())

@@ -71,8 +71,14 @@ def verify(mounts: list[Path], done: Sequence[Step], capacity_bytes: int, notes:
 
 
 def fillers(mount: Path) -> Iterator[os.DirEntry[str]]:
-    """Directory entries of all filler files of one store, by directory and name; one directory's are held at a time."""
+    """Directory entries of all filler files of one store, by directory and name; one directory's are held at a time.
+
+    What somebody put among the directories is one of them: so the state is another one.
+    """
     root = mount / "filler"
     if root.is_dir():
         for folder in sorted(os.scandir(root), key=lambda e: e.name):
-            yield from sorted(os.scandir(folder.path), key=lambda e: e.name)
+            if folder.is_dir(follow_symlinks=False):
+                yield from sorted(os.scandir(folder.path), key=lambda e: e.name)
+            else:
+                yield folder

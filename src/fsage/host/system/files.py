@@ -24,11 +24,16 @@ def write_json(path: Path | str, obj: object, mode: int = places.PRIVATE_FILE) -
     with places.naming(path), places.opened(path.parent, places.PRIVATE, sticky=True) as above:
         with contextlib.suppress(FileNotFoundError):  # a killed process with the same number may have left one
             os.unlink(temporary.name, dir_fd=above)
-        with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
-            out.write(f"{json.dumps(obj, indent=1, sort_keys=True)}\n")
-            out.flush()
-            os.fchmod(out.fileno(), mode)
-            os.fsync(out.fileno())
+        try:
+            with open(places.file_in(above, temporary, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as out:
+                out.write(f"{json.dumps(obj, indent=1, sort_keys=True)}\n")
+                out.flush()
+                os.fchmod(out.fileno(), mode)
+                os.fsync(out.fileno())
+        except OSError:  # as of a full file system
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary.name, dir_fd=above)
+            raise
         os.replace(temporary.name, path.name, src_dir_fd=above, dst_dir_fd=above)
         os.fsync(above)
 
@@ -133,7 +138,9 @@ def describe_process(pid: int) -> str:
         return "a process of another host or of another namespace of process numbers"
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])  # proc(5), stat, field 22
+        ticks = int(
+            Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+        )  # proc(5), stat, field 22
     except (OSError, IndexError):
         return f"process {pid}, which has ended, or a child of it"
     began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
@@ -151,7 +158,7 @@ def _device_of(descriptor: int) -> str:
     major = os.major(device)
     minor = os.minor(device)
     fields = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]:
         number, _, numbers = line.split(" ")[:3]
         if number == fields["mnt_id"].strip():
             major, minor = map(int, numbers.split(":"))

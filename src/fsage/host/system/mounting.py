@@ -174,5 +174,5 @@ def _processes(hold: Callable[[Path], bool]) -> str:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if hold(process):
-                found.append(f"{process.name} ({(process / 'comm').read_text().strip()})")
+                found.append(f"{process.name} ({(process / 'comm').read_text(errors='replace').strip()})")
     return ", ".join(found[:3])

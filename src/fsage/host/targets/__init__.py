@@ -27,6 +27,7 @@ from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories
 from fsage.host.targets.budget import UNLIMITED, Free, Limits, Wrong, nothing
 from fsage.host.targets.kinds import Kind, NoOsts
+from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.store import Store
 from fsage.model import declaration
@@ -168,9 +169,10 @@ class Target(Kind):
     def mount_options(self) -> list[str]:
         """The options of every mount, read from the kernel."""
         options = []
-        lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        table = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
+        lines = [line.split(" ") for line in table.split("\n")[:-1]]
         for mount in map(str, self.mounts):
-            options += [line[3] for line in lines if line[1] == mount]
+            options += [line[3] for line in lines if machine.plain(line[1]) == mount]
         return options
 
     def queues(self) -> list[Path]:

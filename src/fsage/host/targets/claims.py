@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fsage.base import Json, Refusal
+from fsage.base import Failure, Json, Refusal
 from fsage.host.system import files, kernel, places
 from fsage.host.targets import kinds
 from fsage.model import declaration
@@ -162,11 +162,11 @@ def read_token(mount: Path) -> Token | None:
 
 
 def write_token(mount: Path, token: Token) -> Token:
-    """Write `token` durably; the token as it will be read."""
+    """Write `token` durably; the token as it will be read. Raises Failure."""
     text = text_of(token)
     payload = text.encode()
     if len(payload) > TOKEN_BYTES:
-        raise ValueError(f"a token of {len(payload)} bytes; at most {TOKEN_BYTES} fit")
+        raise Failure(f"a token of {len(payload)} bytes, and {TOKEN_BYTES} fit: have the state in fewer steps")
     path = token_path(mount)
     with places.opened(path.parent, places.PRIVATE) as above:
         new = path.name not in os.listdir(above)

@@ -32,7 +32,7 @@ def machine() -> str:
 def start_of(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot (proc(5), stat, field 22), None when it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     if fields[0] in "ZX":

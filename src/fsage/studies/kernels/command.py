@@ -84,7 +84,7 @@ def image(
             metavar="STATE|PATH", help="AA.BB: filled to AA%, then BB% deleted; PAF:70.30,20.40@33M; or a saved layout"
         ),
     ],
-    to: Annotated[Path, typer.Option("--to", "-o", help="the image that is made")],
+    to: Annotated[Path, typer.Option("--to", "-o", readable=False, help="the image that is made")],
     filesystem: System = None,
     size: Size = None,
     seed: Annotated[int, typer.Option(min=0, help="of the layout")] = 1,

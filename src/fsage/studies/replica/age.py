@@ -79,7 +79,7 @@ def prepare(
     if base and (why := whole.why_none(base.target)):
         raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
     block = yaml.safe_load((studies / f"{SHIPPED}.yaml").read_text(encoding="utf-8"))
-    folder.mkdir(parents=True, exist_ok=True)
+    there = next(above for above in (folder, *folder.parents) if above.is_dir())  # what is refused makes no folder
     wanted = samples
     digest = hashlib.sha256(f"{samples or 1}".encode())
     names = list[str]()
@@ -89,7 +89,7 @@ def prepare(
     most_extents = 0
     tried = False
     least_free = ROOM_BYTES
-    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as place:
+    with tempfile.TemporaryDirectory(prefix=".", dir=there) as place:
         for source in sources:
             refuse_target(source, claim)
             name = _name_of(source, names)

@@ -14,6 +14,7 @@ import os
 import platform
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -163,11 +164,13 @@ def _booted(
         if virtual:
             work = [{**job, "image": disks[job["disk"]]} for job in work]
         (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
-        words = [sys.executable, "-S", "-m", GUEST, str(own), f"'{kernel.program}'"]
-        start = f"PYTHONPATH='{package()}' PATH='{os.environ['PATH']}' exec {' '.join(words)}\n"
+        words = [sys.executable, "-S", "-m", GUEST, str(own), str(kernel.program)]
+        variables = {"PYTHONPATH": str(package()), "PATH": os.environ["PATH"]}
         prefix = os.environ.get("PYTHONPYCACHEPREFIX")
         if prefix:
-            start = f"PYTHONPYCACHEPREFIX='{prefix}' {start}"
+            variables["PYTHONPYCACHEPREFIX"] = prefix
+        given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+        start = f"{given} exec {shlex.join(words)}\n"
         (own / "start").write_text(start, encoding="utf-8")
         arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]

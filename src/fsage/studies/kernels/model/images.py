@@ -119,7 +119,8 @@ def _keep_to_limit() -> None:
     taken = 0.0
     unused_s = {path: _unused_s(path.with_suffix(".json")) for path in place().glob("*.img")}
     for path in sorted(unused_s, key=unused_s.__getitem__):
-        taken += Image(path, {}).taken_bytes
+        with contextlib.suppress(FileNotFoundError):  # another command removed it meanwhile
+            taken += Image(path, {}).taken_bytes
         if taken > limit_gib() * GIB and unused_s[path] > IN_USE_S:
             path.unlink(missing_ok=True)
             path.with_suffix(".json").unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Collection
@@ -231,7 +232,8 @@ def fetch_mkfs() -> list[str]:
         [program] = place.glob(f"**/sbin/mkfs.{system.name}")
         libraries = ":".join(sorted({str(path.parent) for path in place.glob("**/*.so*")}))
         launcher = unpacked().parent / program.name
-        launcher.write_text(f"#!/bin/sh\nLD_LIBRARY_PATH='{libraries}' exec '{program}' \"$@\"\n", encoding="utf-8")
+        found = f"LD_LIBRARY_PATH={shlex.quote(libraries)} exec {shlex.quote(str(program))}"
+        launcher.write_text(f'#!/bin/sh\n{found} "$@"\n', encoding="utf-8")
         launcher.chmod(0o755)
     return [system.package for system in lacking]
 
