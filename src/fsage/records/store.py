@@ -54,9 +54,7 @@ def metrics_of(plan: Plan, state: str, cell: Cell) -> dict[str, float] | None:
     measured = results.read_as(Measured, plan.results.record(state, cell.name))
     if measured is None:
         return None
-    if measured["status"] != "valid":
-        return {}
-    return measured["metrics"]
+    return measured["metrics"] if measured["status"] == "valid" else {}
 
 
 def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> list[Cell]:
