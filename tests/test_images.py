@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -305,6 +306,18 @@ def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path, monkeypat
     assert image("a") == first  # used again
     left = image("d")
     assert [path.exists() for path in (first, second, third, left)] == [True, False, True, True]
+    with pytest.raises(
+        Failure, match=r"/e-\w+\.\w+\.part cannot be a file of 9223372036854771712 bytes.*: File too large"
+    ):
+        kept.made("e", {}, (1 << 63) - 4096, make)
+
+    def broken(part: Path) -> dict[str, Any]:
+        raise Failure("Input/output error")
+
+    for free, why in ((1 << 30, "error$"), (4096, f"error. {first.parent} is full: ")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda place, free=free: SimpleNamespace(free=free))
+        with pytest.raises(Failure, match=why):
+            kept.made("e", {}, MIB, broken)
 
 
 def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path):
