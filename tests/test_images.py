@@ -1,5 +1,7 @@
 """States in guests are images: each cell has a copy of its own, and counts that do not differ."""
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -7,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +24,7 @@ from fsage import dataset
 from fsage.base import GIB, MIB, Failure
 from fsage.host.cells import observed
 from fsage.host.verbs import count
+from fsage.layouts import extents
 from fsage.model.declaration import complete
 from fsage.model.structure import Step
 from fsage.report import counted
@@ -33,6 +37,7 @@ from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
 from fsage.studies.limits import workloads as limits
 from fsage.studies.paf.model import Fragment, Populate
+from fsage.studies.replica.model import Replica
 from fsage.study.files import load_study
 from fsage.workloads import shared
 
@@ -90,6 +95,11 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkey
     [row] = count.count(job)
     assert sum(length for *_, length in row["extents"]) == 64 * MIB
     assert row["kernel"].startswith(newest().name), "it was counted in a guest"
+
+    text = b"".join(extents.written(extents.Head(GIB, 4096, GIB, "ext4", "x"), [(300 * MIB, 500 * MIB)]))
+    step = Replica(1, "x", False, 1, 1, 1, hashlib.sha256(text).hexdigest())
+    inputs = {step.input: base64.b64encode(zlib.compress(text)).decode()}
+    assert ask(spec, "scrub", **asked_of(claimed, "x.copied", step), inputs=inputs)["changed"], "no XFS is below"
 
 
 FRAGMENTED = (Populate(1, 60, (4 * MIB,), 1, "fallocate", MIB, 4), Fragment(1, 50, 1))
