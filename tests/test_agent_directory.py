@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from local_targets import claimed
@@ -258,6 +260,9 @@ def test_hosts_that_share_a_directory_probe_it_at_the_same_time(directory_target
 
     monkeypatch.setattr(os, "open", another_host_comes)
     assert [space.why_no_direct_io(place), *found] == [None, None]
+    for number, why in ((errno.EINVAL, "does not serve O_DIRECT: Inv"), (errno.ENOSPC, "takes no file: No space")):
+        monkeypatch.setattr(os, "write", Mock(side_effect=OSError(number, os.strerror(number))))
+        assert why in str(space.why_no_direct_io(place))
     assert not list(place.glob(".fsage-direct-*"))
 
 

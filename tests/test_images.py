@@ -1,5 +1,7 @@
 """States in guests are images: each cell has a copy of its own, and counts that do not differ."""
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -7,8 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -20,6 +24,7 @@ from fsage import dataset
 from fsage.base import GIB, MIB, Failure
 from fsage.host.cells import observed
 from fsage.host.verbs import count
+from fsage.layouts import extents
 from fsage.model.declaration import complete
 from fsage.model.structure import Step
 from fsage.report import counted
@@ -32,6 +37,7 @@ from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
 from fsage.studies.limits import workloads as limits
 from fsage.studies.paf.model import Fragment, Populate
+from fsage.studies.replica.model import Replica
 from fsage.study.files import load_study
 from fsage.workloads import shared
 
@@ -89,6 +95,11 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkey
     [row] = count.count(job)
     assert sum(length for *_, length in row["extents"]) == 64 * MIB
     assert row["kernel"].startswith(newest().name), "it was counted in a guest"
+
+    text = b"".join(extents.written(extents.Head(GIB, 4096, GIB, "ext4", "x"), [(300 * MIB, 500 * MIB)]))
+    step = Replica(1, "x", False, 1, 1, 1, hashlib.sha256(text).hexdigest())
+    inputs = {step.input: base64.b64encode(zlib.compress(text)).decode()}
+    assert ask(spec, "scrub", **asked_of(claimed, "x.copied", step), inputs=inputs)["changed"], "no XFS is below"
 
 
 FRAGMENTED = (Populate(1, 60, (4 * MIB,), 1, "fallocate", MIB, 4), Fragment(1, 50, 1))
@@ -313,6 +324,18 @@ def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path, monkeypat
 
     monkeypatch.setattr(kept, "_unused_s", removed_meanwhile)
     assert image("e").exists() and not third.exists()
+    with pytest.raises(
+        Failure, match=r"/e-\w+\.\w+\.part cannot be a file of 9223372036854771712 bytes.*: File too large"
+    ):
+        kept.made("e", {}, (1 << 63) - 4096, make)
+
+    def broken(part: Path) -> dict[str, Any]:
+        raise Failure("Input/output error")
+
+    for free, why in ((1 << 30, "error$"), (4096, f"error. {first.parent} is full: ")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda place, free=free: SimpleNamespace(free=free))
+        with pytest.raises(Failure, match=why):
+            kept.made("e", {}, MIB, broken)
 
 
 def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path):

@@ -112,6 +112,10 @@ def test_where_others_load_the_device_states_are_visited_in_turns(plan):
         assert len(planned(other).states) == 4
     declaration.write_text(on_loops)
     assert len(planned(enough).states) == 4
+    (plan.results.root / "targets/here.json").unlink()
+    assert "not claimed yet. The claim makes an image" in words.notes(planned(enough))[0]
+    declaration.write_text(on_loops.replace("kind: loop", "kind: uml"))
+    assert not [note for note in words.notes(planned(enough)) if "claim" in note], "its claim takes nothing to keep"
 
 
 def test_what_a_message_names_can_be_given_as_it_stands(plan):

@@ -134,6 +134,10 @@ def test_no_run_begins_in_a_folder_that_cannot_be_written_to(closed, monkeypatch
     with ordinary_user():
         said = start.why_not_here()
     assert said and said.startswith(f"this user cannot write to {closed}, where a run keeps its notes")
+    (closed / "full").symlink_to("/proc")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(closed / "full"))
+    said = start.why_not_here()
+    assert said and said.startswith(f"{closed}/full: Snakemake needs a cache there: ")
 
 
 @pytest.mark.root

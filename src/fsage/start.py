@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from fsage.base.message import say
 
 LIMITS = ("--cores", "-c", "--jobs", "-j")
 NOT_POSITIVE = re.compile(r"-\d+|0+")
+CACHE_BYTES = 1 << 18
+"""More than Snakemake's cache of this workflow takes."""
 A_TIME = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d-\d\d")
 
 
@@ -66,12 +69,19 @@ def why_not_here() -> str | None:
     """Why no run can be started in this folder; None where one can."""
     folder = os.getcwd()
     notes = ".snakemake"
-    if os.access(notes if os.path.exists(notes) else folder, os.W_OK, effective_ids=True):
-        return None
-    return (
-        f"this user cannot write to {folder}, where a run keeps its notes: give the command in a copy of your own, "
-        f"which `cp -r {shlex.quote(folder)} FOLDER` makes"
-    )
+    if not os.access(notes if os.path.exists(notes) else folder, os.W_OK, effective_ids=True):
+        return (
+            f"this user cannot write to {folder}, where a run keeps its notes: give the command in a copy of your own, "
+            f"which `cp -r {shlex.quote(folder)} FOLDER` makes"
+        )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache) as file:
+            file.write(bytes(CACHE_BYTES))
+    except OSError as error:
+        return f"{cache}: Snakemake needs a cache there: {error.strerror}. Free some, or name another as XDG_CACHE_HOME"
+    return None
 
 
 def slip(words: Sequence[str]) -> str | None:

@@ -163,9 +163,11 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
     once = [state for state, of_plan in plan.states.items() if of_plan.built_once]
     if once:
         said.append(f"one layout each of {', '.join(once)}, the same for all seeds, so each is built once")
-    if not plan.claim and spec["sparse"]:
+    if plan.claim or plan.target.of_kind.guests:
+        pass
+    elif spec["sparse"]:
         said.append(f"target {name} is sparse and is not claimed yet. It takes {takes(spec).words()}")
-    elif not plan.claim and plan.target.of_kind.own_stores:
+    elif plan.target.of_kind.own_stores:
         said.append(
             f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"

@@ -114,6 +114,11 @@ class GuestTarget(Loop):
         if mount:
             self.mount()
 
+    @property
+    def takes_blocks(self) -> bool:
+        """No: what bitmaps alone hold is kept in the XFS that a sparse target lies in, and a guest has none."""
+        return False
+
     def room_below(self) -> int | None:
         return None
 

@@ -7,6 +7,7 @@ type of its file system, and whether that serves O_DIRECT.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import shutil
@@ -76,7 +77,8 @@ def why_no_direct_io(directory: Path) -> str | None:
         with kernel.opened(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT) as descriptor:
             os.write(descriptor, buffer)
     except OSError as error:
-        return f"{directory} ({fs_type(directory)}) does not serve O_DIRECT: {error.strerror}"
+        what = "does not serve O_DIRECT" if error.errno == errno.EINVAL else "takes no file"
+        return f"{directory} ({fs_type(directory)}) {what}: {error.strerror}"
     finally:
         buffer.close()
         with contextlib.suppress(OSError):

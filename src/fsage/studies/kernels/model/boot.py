@@ -26,7 +26,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from fsage.api.model import MIB, Json, Refusal
+from fsage.api.model import MIB, Failure, Json, Refusal
 
 from . import registers
 
@@ -256,9 +256,15 @@ def package() -> Path:
 
 
 def disk(path: Path, size_bytes: int) -> str:
-    """Make an empty disk for a guest, a file without blocks; its path."""
+    """Make an empty disk for a guest, a file without blocks; its path. Raises Failure."""
     with open(path, "xb") as file:
-        file.truncate(size_bytes)
+        try:
+            file.truncate(size_bytes)
+        except OSError as error:
+            raise Failure(
+                f"{path} cannot be a file of {size_bytes} bytes, without blocks: {error.strerror}. `ulimit -f` and the "
+                f"file system of that folder say how large a file may be"
+            ) from None
     return str(path)
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import time
 import uuid
@@ -30,6 +31,8 @@ ABANDONED_S = 3600.0
 """An image that was begun so long ago is of a command that was killed."""
 IN_USE_S = 60.0
 """An image that was used so lately may be needed at this moment."""
+FULL_BYTES = 1 << 20
+"""Where no more is free, a guest's disk is refused its blocks: the guest sees an input/output error."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,10 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
         part.chmod(0o444)
         noted.write_text(json.dumps(facts), encoding="utf-8")
         part.rename(path)
+    except Failure as why:
+        if shutil.disk_usage(path.parent).free > FULL_BYTES:
+            raise
+        raise Failure(f"{why}. {path.parent} is full: free some, or name another folder as XDG_CACHE_HOME") from None
     finally:
         part.unlink(missing_ok=True)
     _keep_to_limit()
