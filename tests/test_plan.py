@@ -200,6 +200,27 @@ def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tm
         unclaimed.check()
 
 
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ({"workload": "blast"}, "workload blast needs a state with a database"),
+        ({"workload": "file_read", "transfer_size": "1M"}, "workload file_read needs a state with a fragmented file"),
+        ({"workload": "netflow"}, "a striped file needs a state with a layout"),
+        ({"workload": "new_file", "file_size": "4M", "transfer_size": "3M"}, "3145728 does not divide file_size"),
+        (
+            {"workload": "sqlite", "pattern": "P1", "scheduler": "none"},
+            "the patterns read files that `recipe: iocontrol",
+        ),
+        ({"workload": "striped_file"}, "a striped file needs a state with a layout"),
+        ({"workload": "weights", "pattern": "P1", "scheduler": "none"}, "the patterns read files that `recipe: iocon"),
+    ],
+)
+def test_what_a_state_has_not_is_refused_before_the_claim(plan, cells, why):
+    plan.results.claim.unlink()
+    with pytest.raises(StudyError, match=why):
+        edited(plan, {**STUDY, "cells": cells}).check()
+
+
 @pytest.mark.long
 def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_built(tmp_path, monkeypatch):
     """Those that are here are empty files: none is started. What another machine has is not known here."""

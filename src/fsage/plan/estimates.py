@@ -73,6 +73,8 @@ class Estimates:
         workload = workloads.load(cell.params["workload"])
         params = workloads.params_of(cell.params)
         steps = self.states[state].steps(self.target.file_scale, self._seed)
+        if hasattr(workload, "check"):
+            workload.check(params, steps)
         self.target.check_kind(self.study.target, workload, cell)
         self.target.check_room(self.claim, steps)
         if self.claim is None:
