@@ -160,13 +160,17 @@ def test_the_plan_says_what_can_never_become_significant(plan, iterations, state
     assert all(note.startswith("note tiny: ") and text in note for note, text in zip(notes, said, strict=True))
 
 
+LARGE = {"states": {**STUDY["states"], "file_size": ["8G"]}}
+
+
 @pytest.mark.parametrize(
     ("declared", "of_study", "said"),
     [
         ({"amount_mib": 6}, {}, "transfer_size 4194304 does not divide the 6291456 bytes that a task moves"),
         ({"amount_mib": 8}, {}, None),
-        ({"kind": "directory", "budget_gib": 1}, {"file_size": ["8G"]}, r"file_size: a file is \d+ bytes .* not one"),
-        ({"kind": "directory", "budget_gib": 64}, {"file_size": ["8G"]}, None),
+        ({"kind": "directory", "budget_gib": 1}, LARGE, r"file_size: a file is \d+ bytes .* not one"),
+        ({"kind": "directory", "budget_gib": 64}, LARGE, None),
+        ({"kind": "directory"}, {"mkfs": ["-b 1024"]}, "to make the file system with -b 1024 needs a file system that"),
     ],
 )
 def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declared, of_study, said):
@@ -174,7 +178,7 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
     plan.results.claim.unlink()
     spec = {"name": "here", "kind": "loop", **declared}
     (plan.inventories / "here/group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
-    unclaimed = edited(plan, changed(states=of_study))
+    unclaimed = edited(plan, {**STUDY, **of_study})
     with pytest.raises(StudyError, match=said) if said else contextlib.nullcontext():
         words.line(unclaimed)
 
@@ -191,6 +195,17 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
         ("kernels", "virtual", "workload new_file counts, and computes a rate: virtual seconds are for those"),
         ("random4k", "kernel", "workload random_access is timed, and a guest's seconds are not a disk's"),
         ("random4k", "virtual", None),
+        (
+            "allocator",
+            "directory",
+            "to fill to .* needs a file system that fsage made and nobody else uses, and a targ",
+        ),
+        ("defrag", "directory", "to make a file of 4% in 1233 extents needs a file system that fsage made"),
+        ("iocontrol", "directory", "to make a file in extents of 4096 bytes and two .* needs a file system"),
+        ("replica", "directory", "to lay free space as in example.gz, .* needs a file system that fsage made"),
+        ("replica", "osts", "to lay free space .* needs a target with one store, and this one declares 16"),
+        ("prealloc_quick", "osts", "needs a target with one store, and this one declares 16"),
+        ("prealloc_quick", "directory", None),
     ],
 )
 def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tmp_path, study, target, why):

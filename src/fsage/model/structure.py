@@ -73,6 +73,10 @@ class Step(ABC):
     """Whether it only takes files away."""
     DRAWS: ClassVar[bool] = True
     """Whether what it makes depends on its seed."""
+    ONE_STORE: ClassVar[bool] = False
+    """Whether it needs a target with one store."""
+    WANTS: ClassVar[tuple[str, ...]] = ()
+    """What a kind of target (`Kind`) must have, one of these at least; none: every kind can have it."""
     PLAYBOOK: ClassVar[str] = "apply_step.yml"
 
     generation: int

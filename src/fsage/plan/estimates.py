@@ -76,6 +76,7 @@ class Estimates:
         if hasattr(workload, "check"):
             workload.check(params, steps)
         self.target.check_kind(self.study.target, workload, cell)
+        self.target.check_steps(steps)
         self.target.check_room(self.claim, steps)
         if self.claim is None:
             self.target.check_declared(self.inventories, workload, params)

@@ -111,6 +111,19 @@ class Target:
         if why:
             raise ValueError(why)
 
+    def check_steps(self, steps: Iterable[Step]) -> None:
+        """Refuse a state that a target which is declared like this cannot have."""
+        for step in steps:
+            if step.ONE_STORE and self.spec["stores"] > 1:
+                raise ValueError(
+                    f"to {step.describe()} needs a target with one store, and this one declares {self.spec['stores']}"
+                )
+            if step.WANTS and not any(getattr(self.of_kind, name) for name in step.WANTS):
+                raise ValueError(
+                    f"to {step.describe()} needs a file system that fsage made and nobody else uses, and a target of "
+                    f"kind {self.spec['kind']} has none: take another, such as --target {LOCAL}"
+                )
+
     def check_room(self, claim: Claim | None, steps: Sequence[Step]) -> None:
         """Refuse a state that it has no room for, even when it is empty.
 

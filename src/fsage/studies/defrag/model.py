@@ -15,6 +15,9 @@ RESERVED = 2
 class FragmentedFile(Step):
     """Make a file of `percent` of the capacity in so many `extents`; each of the other two takes as much."""
 
+    ONE_STORE: ClassVar[bool] = True
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
+
     percent: int
     extents: int
 
@@ -72,6 +75,7 @@ class Defragment(Step):
     """
 
     PLAYBOOK: ClassVar[str] = "defragment.yml"
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
 
     scope: Literal["file", "filesystem", "hot"]
     time_limit_s: float

@@ -34,8 +34,6 @@ def contended_files(
     step: ContendedFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
 ) -> Work:
     """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
-    if len(target.mounts) > 1:
-        raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
     size = step.file_bytes(target.capacity_bytes)
     generation = step.generation
     if size <= step.piece_bytes:

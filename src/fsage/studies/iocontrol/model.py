@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fsage.api.model import Achieved, Files, Step
 from fsage.studies.defrag.model import whole_mib
@@ -22,6 +23,9 @@ class ContendedFiles(Step):
 
     Of the file in pieces the first `hot_bytes` of each `every_bytes` are hot, which some cells read alone; none: all.
     """
+
+    ONE_STORE: ClassVar[bool] = True
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
 
     percent: int
     piece_bytes: int

@@ -28,8 +28,6 @@ def fragmented_file(
     step: FragmentedFile, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
 ) -> Work:
     """Give the two files their blocks in turns, then write the first."""
-    if len(target.mounts) > 1:
-        raise Failure(f"target {target.name} has {len(target.mounts)} stores: a fragmented file needs one; see stores")
     size = step.file_bytes(target.capacity_bytes)
     generation = step.generation
     piece = size // step.extents // BLOCK_BYTES * BLOCK_BYTES
