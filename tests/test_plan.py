@@ -130,6 +130,7 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
     [
         ("cells", {"tool": "ior"}, "tool: ior needs ior and mpirun, not found when the target was claimed"),
         ("states", {"file_size": ["264G"]}, "file_size: a file is 141733920768 bytes on this target, and 30% of its 4"),
+        ("cells", {"amount_percent": 95}, r"the files of a cell take 3888 MiB, and state \S+ leaves \d+ MiB"),
         ("cells", {"iterations": 99, "places": 99}, r"places: \d+ files take \d+ MiB, and state \S+ leaves \d+ MiB"),
     ],
 )
@@ -160,6 +161,8 @@ def test_the_plan_says_what_can_never_become_significant(plan, iterations, state
     assert all(note.startswith("note tiny: ") and text in note for note, text in zip(notes, said, strict=True))
 
 
+IN_PIECES = {"recipe": "defrag", "extents": 1_000_000, "file_size": "64M"}
+CONTENDED = {"recipe": "iocontrol", "piece_size": "1G"}
 LARGE = {"states": {**STUDY["states"], "file_size": ["8G"]}}
 
 
@@ -170,6 +173,12 @@ LARGE = {"states": {**STUDY["states"], "file_size": ["8G"]}}
         ({"amount_mib": 8}, {}, None),
         ({"kind": "directory", "budget_gib": 1}, LARGE, r"file_size: a file is \d+ bytes .* not one"),
         ({"kind": "directory", "budget_gib": 64}, LARGE, None),
+        ({"size_gib": 4}, {"states": IN_PIECES}, "1000000 extents of a file of 170917888 bytes would be less than a b"),
+        (
+            {"size_gib": 4},
+            {"states": CONTENDED},
+            "a file of 5% has 213909504 bytes, not more than a piece of 10737",
+        ),
         ({"kind": "directory"}, {"mkfs": ["-b 1024"]}, "to make the file system with -b 1024 needs a file system that"),
     ],
 )

@@ -39,6 +39,16 @@ class ContendedFiles(Step):
         """The size of each."""
         return whole_mib(self.percent, capacity_bytes)
 
+    def unavailable_because(self, capacity_bytes: int) -> str | None:
+        """The file in pieces is of less than two, or all of them do not fit."""
+        size = self.file_bytes(capacity_bytes)
+        if size <= self.piece_bytes:
+            return f"a file of {self.percent}% has {size} bytes, not more than a piece of {self.piece_bytes}"
+        needs = 2 * size + self.between_bytes(size)
+        if needs > capacity_bytes:
+            return f"to {self.describe()} takes {needs} bytes, and the target has {capacity_bytes}: lower file_percent"
+        return None
+
     def writes_bytes(self, capacity_bytes: int) -> int:
         """Bytes of each of the three files that are read."""
         return 3 * self.file_bytes(capacity_bytes)
