@@ -17,7 +17,7 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import dataset, records
+from fsage import dataset, records, workloads
 from fsage.model.device import DISTURBED
 from fsage.plan import Plan, load_plan, results, words
 from fsage.plan.estimates import STATE_S
@@ -222,6 +222,20 @@ def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tm
     unclaimed = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
     with pytest.raises(StudyError, match=why) if why else contextlib.nullcontext():
         unclaimed.check()
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "said"),
+    [
+        ("seconds", lambda params, claim, steps: float("nan"), r"workload sequential: seconds\(\) gives nan; a number"),
+        ("seconds", lambda params: 1.0, "sequential.py: .* takes 1 positional argument but 3 were given; see docs/add"),
+        ("rates", lambda params: "write_bw_mib_s", r"workload sequential: rates\(\) gives 'write_bw_mib_s'; a list"),
+    ],
+)
+def test_a_function_of_a_workload_that_gives_something_else_is_refused(plan, monkeypatch, function, wrong, said):
+    monkeypatch.setattr(workloads.load("sequential"), function, wrong)
+    with pytest.raises(StudyError, match=said):
+        edited(plan).check()
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ class Step(ABC):
 def _kinds() -> dict[str, type[Step]]:
     """The kinds of step there are, by their names."""
     # mypy wants a class that can be made; `declared` only asks what is derived from it.
-    return {cls.kind: cls for cls in plugins.declared(Step)}  # type: ignore[type-abstract]
+    return plugins.by_name((cls.kind, cls) for cls in plugins.declared(Step))  # type: ignore[type-abstract]
 
 
 def kinds() -> list[str]:
