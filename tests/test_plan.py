@@ -554,19 +554,20 @@ def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least)
 
 
 @pytest.mark.parametrize(
-    ("cells", "said"),
+    ("target", "cells", "said"),
     [
-        ({"amount_percent": 5}, "what the device writes in about 16 s"),  # how often, the claim finds
-        ({"passes": 3}, "what the device writes in about 16 s"),
-        ({"amount_percent": 5, "passes": 3}, "at most 4.8 GiB written"),
+        ("directory", {"amount_percent": 5}, "what the device writes in about 16 s"),  # how often, the claim finds
+        ("directory", {"passes": 3}, "what the device writes in about 16 s"),
+        ("directory", {"amount_percent": 5, "passes": 3}, "at most 4.8 GiB written"),
+        ("osts", {"amount_percent": 5, "passes": 3}, "at most 19 GiB written"),  # size_gib is of all 16 stores
     ],
 )
-def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, cells, said):
+def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, target, cells, said):
     study = {
         **STUDY,
         "name": "mine",
         "cells": {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells},
     }
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(study))
-    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/directory", tmp_path)
+    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories" / target, tmp_path)
     assert str(words.written(planned)) == said
