@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from guests import KERNELS, ask, new_file, newest, observations, target
@@ -146,4 +146,4 @@ def test_the_first_sentence_says_how_many_requests():
 
 def test_a_read_that_does_not_divide_is_refused():
     with pytest.raises(ValueError, match="transfer_size 98304 does not divide 1 MiB"):
-        file_requests.commands(file_requests.Params(pattern="P6", transfer_size=98304, iteration=1), cast(Any, {}))
+        file_requests.check(file_requests.Params(pattern="P6", transfer_size=98304, iteration=1), [])

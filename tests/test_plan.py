@@ -18,7 +18,7 @@ import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
 
-from fsage import dataset, records
+from fsage import dataset, records, workloads
 from fsage.model.device import DISTURBED
 from fsage.plan import Plan, load_plan, results, words
 from fsage.plan.estimates import STATE_S
@@ -137,6 +137,7 @@ def test_what_a_message_names_can_be_given_as_it_stands(plan):
     [
         ("cells", {"tool": "ior"}, "tool: ior needs ior and mpirun, not found when the target was claimed"),
         ("states", {"file_size": ["264G"]}, "file_size: a file is 141733920768 bytes on this target, and 30% of its 4"),
+        ("cells", {"amount_percent": 95}, r"the files of a cell take 3888 MiB, and state \S+ leaves \d+ MiB"),
         ("cells", {"iterations": 99, "places": 99}, r"places: \d+ files take \d+ MiB, and state \S+ leaves \d+ MiB"),
     ],
 )
@@ -167,13 +168,25 @@ def test_the_plan_says_what_can_never_become_significant(plan, iterations, state
     assert all(note.startswith("note tiny: ") and text in note for note, text in zip(notes, said, strict=True))
 
 
+IN_PIECES = {"recipe": "defrag", "extents": 1_000_000, "file_size": "64M"}
+CONTENDED = {"recipe": "iocontrol", "piece_size": "1G"}
+LARGE = {"states": {**STUDY["states"], "file_size": ["8G"]}}
+
+
 @pytest.mark.parametrize(
     ("declared", "of_study", "said"),
     [
         ({"amount_mib": 6}, {}, "transfer_size 4194304 does not divide the 6291456 bytes that a task moves"),
         ({"amount_mib": 8}, {}, None),
-        ({"kind": "directory", "budget_gib": 1}, {"file_size": ["8G"]}, r"file_size: a file is \d+ bytes .* not one"),
-        ({"kind": "directory", "budget_gib": 64}, {"file_size": ["8G"]}, None),
+        ({"kind": "directory", "budget_gib": 1}, LARGE, r"file_size: a file is \d+ bytes .* not one"),
+        ({"kind": "directory", "budget_gib": 64}, LARGE, None),
+        ({"size_gib": 4}, {"states": IN_PIECES}, "1000000 extents of a file of 170917888 bytes would be less than a b"),
+        (
+            {"size_gib": 4},
+            {"states": CONTENDED},
+            "a file of 5% has 213909504 bytes, not more than a piece of 10737",
+        ),
+        ({"kind": "directory"}, {"mkfs": ["-b 1024"]}, "to make the file system with -b 1024 needs a file system that"),
     ],
 )
 def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declared, of_study, said):
@@ -181,7 +194,7 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
     plan.results.claim.unlink()
     spec = {"name": "here", "kind": "loop", **declared}
     (plan.inventories / "here/group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
-    unclaimed = edited(plan, changed(states=of_study))
+    unclaimed = edited(plan, {**STUDY, **of_study})
     with pytest.raises(StudyError, match=said) if said else contextlib.nullcontext():
         words.line(unclaimed)
 
@@ -198,6 +211,17 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
         ("kernels", "virtual", "workload new_file counts, and computes a rate: virtual seconds are for those"),
         ("random4k", "kernel", "workload random_access is timed, and a guest's seconds are not a disk's"),
         ("random4k", "virtual", None),
+        (
+            "allocator",
+            "directory",
+            "to fill to .* needs a file system that fsage made and nobody else uses, and a targ",
+        ),
+        ("defrag", "directory", "to make a file of 4% in 1233 extents needs a file system that fsage made"),
+        ("iocontrol", "directory", "to make a file in extents of 4096 bytes and two .* needs a file system"),
+        ("replica", "directory", "to lay free space as in example.gz, .* needs a file system that fsage made"),
+        ("replica", "osts", "to lay free space .* needs a target with one store, and this one declares 16"),
+        ("prealloc_quick", "osts", "needs a target with one store, and this one declares 16"),
+        ("prealloc_quick", "directory", None),
     ],
 )
 def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tmp_path, study, target, why):
@@ -205,6 +229,41 @@ def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tm
     unclaimed = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
     with pytest.raises(StudyError, match=why) if why else contextlib.nullcontext():
         unclaimed.check()
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "said"),
+    [
+        ("seconds", lambda params, claim, steps: float("nan"), r"workload sequential: seconds\(\) gives nan; a number"),
+        ("seconds", lambda params: 1.0, "sequential.py: .* takes 1 positional argument but 3 were given; see docs/add"),
+        ("rates", lambda params: "write_bw_mib_s", r"workload sequential: rates\(\) gives 'write_bw_mib_s'; a list"),
+    ],
+)
+def test_a_function_of_a_workload_that_gives_something_else_is_refused(plan, monkeypatch, function, wrong, said):
+    monkeypatch.setattr(workloads.load("sequential"), function, wrong)
+    with pytest.raises(StudyError, match=said):
+        edited(plan).check()
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ({"workload": "blast"}, "workload blast needs a state with a database"),
+        ({"workload": "file_read", "transfer_size": "1M"}, "workload file_read needs a state with a fragmented file"),
+        ({"workload": "netflow"}, "a striped file needs a state with a layout"),
+        ({"workload": "new_file", "file_size": "4M", "transfer_size": "3M"}, "3145728 does not divide file_size"),
+        (
+            {"workload": "sqlite", "pattern": "P1", "scheduler": "none"},
+            "the patterns read files that `recipe: iocontrol",
+        ),
+        ({"workload": "striped_file"}, "a striped file needs a state with a layout"),
+        ({"workload": "weights", "pattern": "P1", "scheduler": "none"}, "the patterns read files that `recipe: iocon"),
+    ],
+)
+def test_what_a_state_has_not_is_refused_before_the_claim(plan, cells, why):
+    plan.results.claim.unlink()
+    with pytest.raises(StudyError, match=why):
+        edited(plan, {**STUDY, "cells": cells}).check()
 
 
 @pytest.mark.long
@@ -553,19 +612,20 @@ def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least)
 
 
 @pytest.mark.parametrize(
-    ("cells", "said"),
+    ("target", "cells", "said"),
     [
-        ({"amount_percent": 5}, "what the device writes in about 16 s"),  # how often, the claim finds
-        ({"passes": 3}, "what the device writes in about 16 s"),
-        ({"amount_percent": 5, "passes": 3}, "at most 4.8 GiB written"),
+        ("directory", {"amount_percent": 5}, "what the device writes in about 16 s"),  # how often, the claim finds
+        ("directory", {"passes": 3}, "what the device writes in about 16 s"),
+        ("directory", {"amount_percent": 5, "passes": 3}, "at most 4.8 GiB written"),
+        ("osts", {"amount_percent": 5, "passes": 3}, "at most 19 GiB written"),  # size_gib is of all 16 stores
     ],
 )
-def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, cells, said):
+def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, target, cells, said):
     study = {
         **STUDY,
         "name": "mine",
         "cells": {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells},
     }
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(study))
-    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/directory", tmp_path)
+    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories" / target, tmp_path)
     assert str(words.written(planned)) == said

@@ -213,7 +213,7 @@ def test_an_agent_that_ends_without_an_answer_fails_its_task_and_what_it_said_la
         "ansible-playbook", "-i", "inventories/local", "playbooks/check_site.yml", FSAGE_EXTENSIONS=extension
     )
     said = " ".join(done.stdout.split())
-    assert "probe ended with exit code 1 and no answer; it last said: ValueError: broken on purpose" in said
+    assert "probe ended with exit code 1 and no answer; it last said: ValueError: broken on purpose (" in said
     assert done.returncode == 2 and "Traceback" not in done.stdout.partition("stderr")[0]
 
 

@@ -213,6 +213,7 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot():
         ("defrag", {**DEFRAG, "capacity": 80, "file_percent": 40}, "twice 40% must be below"),
         ("defrag", {**DEFRAG, "capacity": 90, "file_percent": 10}, "fit into no free run"),
         ("iocontrol", {"piece_size": ["6K"]}, "6K is no multiple of 4K"),
+        ("iocontrol", {"piece_size": ["4K"], "file_percent": 20, "sqlite": True}, "five times 20%, with the database"),
         ("iocontrol", {"piece_size": ["4K"], "stage": ["hot"]}, "is wanted for stage hot"),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "4K", "hot_percent": 30}, "4K is not 30% of whole blocks"),
         ("iocontrol", {"piece_size": ["4K"], "hot_size": "6K", "hot_percent": 50}, "6K is not 50% of whole blocks"),

@@ -29,7 +29,7 @@ def claim_of(study: str, kind: str, stores: int) -> dict:
         "id": "c1",
         "target": "t",
         "kind": kind,
-        "capacity_bytes": 1 << 36,
+        "capacity_bytes": 1 << (38 if hosts else 36),
         "stores": [
             {"mount": f"/m/{number}", "filesystem": "ext4", "image_id": {"bytes": 1 << 34}} for number in range(stores)
         ],

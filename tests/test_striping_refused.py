@@ -22,7 +22,7 @@ CLAIM = {
     "target": "osts",
     "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
     "amount_mib": 320,
-    "capacity_bytes": 8 << 30,
+    "capacity_bytes": 16 << 30,
     "containers": None,
     "tools": {"fio": "3.33"},
     "calibration": {"cell_overhead_s": 1.0, "write_mib_s": 16.0, "read_mib_s": 16.0},

@@ -253,7 +253,7 @@ def test_a_study_whose_states_do_not_hold_together_is_refused(refused, name, wor
     ("workload", "change", "of_state", "why"),
     [
         ("sqlite", {}, {}, "an SQLite query needs a state with a database: `sqlite: true`"),
-        ("weights", {"reads": "hot"}, {}, "reads: hot needs a state with hot ranges: `hot_percent`"),
+        ("weights", {"reads": "hot"}, {}, "reads: hot needs a state with hot ranges: `hot_size`"),
         (
             "weights",
             {"reads": "hot"},
@@ -263,11 +263,12 @@ def test_a_study_whose_states_do_not_hold_together_is_refused(refused, name, wor
     ],
 )
 def test_what_reads_what_the_state_has_not_is_refused(workload, change, of_state, why):
+    """Here where files are there, but not all of it; test_plan has states without."""
     step = {"kind": "contended_files", "generation": 1, "percent": 6, "piece_bytes": 4096, **of_state}
     module = workloads.load(workload)
     params = module.Params.model_validate({"pattern": "P4", "scheduler": "bfq", "iteration": 1, **change})
     with pytest.raises(ValueError, match=why):
-        module.commands(params, {"kind": "loop", "stores": [{"mount": "/mnt"}]}, [structure.read(step)])
+        module.check(params, [structure.read(step)])
 
 
 def test_a_study_that_is_not_there_names_those_that_are():

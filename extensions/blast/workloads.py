@@ -66,6 +66,16 @@ class Params(striped.Params):
     )
 
 
+def check(params: Params, steps: Sequence[Step]) -> Database:
+    """The step that made the database. Raises ValueError where the state has none, or too few volumes."""
+    step = Database.among(steps)
+    if step is None:
+        raise ValueError("workload blast needs a state with a database: `recipe: blast`")
+    striped.check(params, steps)
+    _shares(params.processes or 1, step.volumes)
+    return step
+
+
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """One phase, the search. `Unsupported` where the target has not got the state's layout.
 
@@ -91,7 +101,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     words = [word for key, value in options.items() for word in (f"-{key}", str(value))]
     clients = striped.clients(params.nodes, claim)
     searches = []
-    for process, (first, end) in enumerate(_shares(params, claim, len(volumes))):
+    for process, (first, end) in enumerate(_shares(params.processes or tasks(claim), len(volumes))):
         front = []
         if len(clients) > 1:
             host = clients[process % len(clients)]
@@ -119,7 +129,7 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
         mib = max(osts) / MIB
     else:
         mib = volumes[-1].end_bytes / MIB
-    computing = PROCESS_S * len(_shares(params, claim, len(volumes)))
+    computing = PROCESS_S * (params.processes or tasks(claim))
     rest = calibration["cell_overhead_s"] + striped.eviction_seconds(params, 1, steps, claim)
     return rest + computing + mib / (MAPPED * calibration["read_mib_s"])
 
@@ -152,21 +162,18 @@ def _laid_out(params: Params, claim: Claim, steps: Sequence[Step]) -> list[Volum
             f"workload blast needs {' and '.join(lacking)}, not found when target {claim['target']} was claimed: "
             f"install the package {PACKAGE}, release the target and claim it again"
         )
-    step = Database.among(steps)
-    if step is None:
-        raise ValueError("workload blast needs a state with a database: `recipe: blast`")
+    step = check(params, steps)
     striped.layout(steps, claim)
     try:
         volumes = step.lying(claim)
     except Refusal as why:
         raise Unsupported(str(why)) from why
-    _shares(params, claim, len(volumes))
+    _shares(params.processes or tasks(claim), len(volumes))
     return volumes
 
 
-def _shares(params: Params, claim: Claim, volumes: int) -> list[tuple[int, int]]:
-    """For each process its volumes, from one up to another."""
-    count = params.processes or tasks(claim)
+def _shares(count: int, volumes: int) -> list[tuple[int, int]]:
+    """For each of so many processes its volumes, from one up to another. Raises ValueError for too few volumes."""
     if count > volumes:
         raise ValueError(f"processes: {count} cannot share {volumes} volumes: give fewer, or the study more volumes")
     return [(volumes * number // count, volumes * (number + 1) // count) for number in range(count)]

@@ -65,11 +65,22 @@ class Params(striped.Params):
     )
 
 
+def check(params: Params, steps: Sequence[Step]) -> None:
+    """Raise ValueError where the state has no layout, or sizes do not fit each other."""
+    striped.check(params, steps)
+    _check_multiple("block_size", params.block_size, PAGE_BYTES, "a page")
+    _check_multiple("transfer_size", params.transfer_size, params.block_size, "the block_size")
+    _check_multiple("segment_size", params.segment_size, params.transfer_size, "the transfer_size")
+    if params.models_read > params.models:
+        raise ValueError(f"models_read: {params.models_read} are more than the {params.models} models that there are")
+
+
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """Generate, index and read by model; `Unsupported` where the target has not got the state's layout.
 
-    `ValueError` if the state has no layout, or sizes do not fit it or each other.
+    `ValueError` if sizes do not fit the layout.
     """
+    check(params, steps)
     segments, paths = striped.opened(steps, claim)
     at_work = _at_work(params, claim)
     count = tasks(at_work)
@@ -176,19 +187,9 @@ def _result(phase: PhaseResult) -> Result:
 
 
 def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
-    """`ValueError` unless sizes fit each other and the layout, and there is work for every task."""
-    whole = "the block_size"
-    nested = [
-        ("block_size", params.block_size, PAGE_BYTES, "a page"),
-        ("transfer_size", params.transfer_size, params.block_size, whole),
-        ("segment_size", params.segment_size, params.transfer_size, "the transfer_size"),
-        *(("block_size", segment.stripe_bytes, params.block_size, f"{whole}, in a stripe") for segment in segments),
-    ]
-    for key, size, part, what in nested:
-        if size % part:
-            raise ValueError(f"{key}: {size} bytes are no multiple of {part}, {what}")
-    if params.models_read > params.models:
-        raise ValueError(f"models_read: {params.models_read} are more than the {params.models} models that there are")
+    """`ValueError` unless sizes fit the layout, and there is work for every task."""
+    for segment in segments:
+        _check_multiple("block_size", segment.stripe_bytes, params.block_size, "the block_size, in a stripe")
     largest = params.segment_size if params.distribution == "asynchronous" else params.transfer_size
     shares = -(-segments[-1].end_bytes // largest)
     if shares < tasks or params.models_read < tasks:
@@ -196,6 +197,11 @@ def _check(params: Params, segments: Sequence[Segment], tasks: int) -> None:
             f"tasks: {shares} times {largest} bytes of the file and {params.models_read} models are no work for "
             f"{tasks} tasks: use fewer, or another segment_size or models_read"
         )
+
+
+def _check_multiple(key: str, size: int, part: int, what: str) -> None:
+    if size % part:
+        raise ValueError(f"{key}: {size} bytes are no multiple of {part}, {what}")
 
 
 def _random_s(params: Params, claim: Claim, span_bytes: int) -> float:

@@ -20,6 +20,7 @@ import functools
 import json
 import multiprocessing
 import os
+import re
 import resource
 import shlex
 import signal
@@ -386,6 +387,8 @@ def answer_of(verb, ran):
         answer = None
     if answer is None:
         last = message.printable(ran["stderr"].strip().rpartition("\n")[2]) or "nothing"
+        for file, line in re.findall(r'^  File "(.+)", line (\d+)', ran["stderr"], re.MULTILINE)[-1:]:
+            last += f" ({message.printable(file)}, line {line})"
         return {
             "failed": True,
             "changed": True,

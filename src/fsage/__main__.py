@@ -6,15 +6,25 @@ import importlib.util
 import sys
 
 from fsage import interrupt
+from fsage.base import Refusal
+from fsage.base.message import say
+from fsage.model import plugins
 
 
 def main() -> None:
     """Run a command."""
     interrupt.handle()
     if importlib.util.find_spec("typer"):
-        from fsage.cli import main as whole
+        try:
+            from fsage.cli import main as whole
 
-        whole()
+            whole()
+        except Exception as error:
+            why = str(error) if isinstance(error, Refusal) else plugins.blamed(error)
+            if why is None:
+                raise
+            say(why)
+            sys.exit(1)
     else:
         from fsage.layouts import __main__ as server
 

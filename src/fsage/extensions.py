@@ -48,6 +48,9 @@ def extend(folder: str) -> None:
             raise Refusal(f"{folder} is no absolute path")
         for path in sorted(_files(top)):
             _judge(path, path.relative_to(top))
+        for name in FOLDERS:
+            if (top / name).is_dir() and (top / f"{name}.py").exists():
+                raise Refusal(f"{top / name}.py would be hidden by the folder {top / name}: keep one of them")
         if not top.name.isidentifier() or top.name in plugins.studies():
             raise Refusal(
                 f"a study is named after its folder: {top.name!r} is not a name, or is the name of a built-in study"

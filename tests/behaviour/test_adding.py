@@ -10,12 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from project import ROOT, Project, succeeded
 
-from fsage import extensions
+from fsage import extensions, studies
+from fsage.base import Refusal
+from fsage.model import plugins
 
 EXTENSION = ROOT / "tests/extension/cut"
 STUDY = {
@@ -151,6 +154,7 @@ def linked(folder: Path) -> None:
         (lambda folder: (folder / "recipe.py").chmod(0o666), "cut", "recipe.py is a link, or others than user"),
         (lambda folder: (folder / "host").chmod(0o777), "cut", "/cut/host"),
         (linked, "cut", "workloads/other.py is a link"),
+        (lambda folder: (folder / "host.py").touch(0o644), "cut", "/cut/host.py would be hidden by the folder"),
         (lambda folder: None, ".", "/cut is a folder that no study has; allowed are model, kinds, host, "),
     ],
 )
@@ -172,6 +176,50 @@ def refused(extension: str) -> str:
     assert ran.returncode == 1 and ran.stderr.startswith("fsage: FSAGE_EXTENSIONS: ")
     assert "Traceback" not in ran.stderr and ran.stderr.count("\n") == 1
     return ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("model.py", "import nowhere", "cut/model.py, line 1: ModuleNotFoundError: No module named 'nowhere'"),
+        (
+            "model.py",
+            "from fsage.api.model import kinds\nclass Cut(kinds.Loop): ...",
+            "both declare 'loop', so",
+        ),
+        ("doctor.py", "def checks():\n    return 1 / 0", "cut/doctor.py, line 2: ZeroDivisionError: division by zero"),
+        ("doctor.py", "", "cut/doctor.py: AttributeError: module 'fsage.studies.cut.doctor' has no attribute 'checks'"),
+        ("command.py", "def app(:", "cut/command.py, line 1: SyntaxError: "),
+    ],
+)
+def test_what_is_wrong_in_its_code_is_said_in_a_sentence(tmp_path: Path, file: str, text: str, said: str) -> None:
+    (tmp_path / "cut").mkdir(0o755)
+    (tmp_path / "cut" / file).write_text(text)
+    (tmp_path / "cut" / file).chmod(0o644)
+    env = {**os.environ, "FSAGE_EXTENSIONS": str(tmp_path / "cut")}
+    ran = subprocess.run([sys.executable, "-m", "fsage", "doctor"], env=env, capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 1 and said in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_a_workload_that_could_not_be_judged_or_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {"old": ["fsage.workloads.metadata", "fsage.workloads.sequential"], "half": ["fsage.workloads.shared"]}
+    monkeypatch.setattr(plugins, "_places", lambda core, part: both)
+    with pytest.raises(Refusal, match="are all called 'old', so a study must name one otherwise"):
+        plugins.module("fsage.workloads", "workloads", "old")
+    with pytest.raises(Refusal, match=r"workloads/shared.py has no Params, commands; docs/adding.md says"):
+        plugins.module("fsage.workloads", "workloads", "half", ("Params", "commands", "judge"))
+
+
+def test_a_folder_of_a_clone_needs_no_init_and_a_name_of_its_own(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(studies, "__path__", [*studies.__path__[:1], str(tmp_path)])
+    (tmp_path / "README.md").touch()
+    (tmp_path / "mine").mkdir()
+    assert "mine" in plugins.studies.__wrapped__()
+    for name in ("paf", "my-own"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(Refusal, match=f"{name} is no folder with the name of a study, or has the name"):
+            plugins.studies.__wrapped__()
+        (tmp_path / name).rmdir()
 
 
 @pytest.mark.parametrize("name", ["blast", "netflow"])

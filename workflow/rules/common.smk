@@ -11,8 +11,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fsage import interrupt
-from fsage.base import in_words
+from fsage.base import Refusal, in_words
 from fsage.base.message import say
+from fsage.model import plugins
 from fsage.plan.results import Results
 from fsage.run import invocation, progress, resources, runs
 
@@ -27,8 +28,13 @@ try:
         CALL = invocation.begin(config, sys.argv[1:], GOALS, workflow.output_settings.dryrun)
     else:
         CALL = invocation.join()
-except (ValueError, OSError, runs.Superseded) as error:
+except (ValueError, OSError, Refusal, runs.Superseded) as error:
     invocation.refuse(in_words(error))
+except Exception as error:
+    why = plugins.blamed(error)
+    if why is None:
+        raise
+    invocation.refuse(why)
 
 if workflow.is_main_process:
     RUN_NOTES = (Path(os.environ[runs.NOTE]), runs.told_by(Path(os.environ[runs.NOTE])))

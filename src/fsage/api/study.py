@@ -23,6 +23,8 @@ A module in `workloads` offers:
 
 - `Params`: a cell's parameters (pydantic); `workload` is the module's name, `iteration` a number from 1;
 - `commands(params, claim, steps=()) -> list[Phase]`: what to run on a claimed target, in a state of these steps;
+- `check(params, steps)`, if some cannot be: it raises a ValueError for a state, or numbers, that no target can measure.
+  A plan asks it before the claim;
 - `rates(params) -> list[str]`: its metrics that statistics are made of. Each ends in `_bw_mib_s` (MiB a second) or
   `_per_s` (anything else a second), and higher is better; a study whose workload names another is refused;
 - `read(observation) -> Outcome`: did it run right, and only then its numbers;

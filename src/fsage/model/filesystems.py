@@ -95,7 +95,7 @@ class Btrfs(FileSystem, layouts.Btrfs):
 
 @cache
 def _all() -> dict[str, FileSystem]:
-    return {cls.name: cls() for cls in plugins.declared(FileSystem, __name__)}
+    return plugins.by_name((cls.name, cls()) for cls in plugins.declared(FileSystem, __name__))
 
 
 def names(guests: bool = False) -> list[str]:

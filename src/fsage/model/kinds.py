@@ -176,7 +176,7 @@ class Loop(Kind):
 
 @cache
 def _all() -> dict[object, type[Kind]]:
-    return {cls.kind: cls for cls in plugins.declared(Kind, __name__)}  # type: ignore[type-abstract]
+    return plugins.by_name((cls.kind, cls) for cls in plugins.declared(Kind, __name__))  # type: ignore[type-abstract]
 
 
 @cache

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
+import traceback
+from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.util import find_spec
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from fsage.base import Refusal
 
 T = TypeVar("T")
 STUDIES = "fsage.studies"
@@ -25,8 +30,16 @@ EXTENSIONS: dict[str, str] = {}
 
 @cache
 def studies() -> list[str]:
-    """Names of the studies' folders."""
-    return sorted({*_names(STUDIES), *EXTENSIONS})
+    """Names of the studies' folders. Raises Refusal for a name that a clone's extension cannot have."""
+    names = [*_names(STUDIES), *EXTENSIONS]
+    own, *more = importlib.import_module(STUDIES).__path__
+    for place in Path(more[0]).glob("[!._]*") if more else ():
+        if place.is_file() and place.suffix != ".py":
+            continue
+        if not place.name.isidentifier() or Path(own, place.name).exists():
+            raise Refusal(f"{place} is no folder with the name of a study, or has the name of a built-in one")
+        names.append(place.name)  # it needs no __init__.py
+    return sorted(set(names))
 
 
 def folder(study: str) -> Path:
@@ -54,6 +67,17 @@ def declared(base: type[T], core: str | None = None) -> list[type[T]]:
     return [cls for module in modules for cls in subclasses(base, module)]
 
 
+def by_name(named: Iterable[tuple[Any, T]]) -> dict[Any, T]:
+    """What is declared, by its name. Raises Refusal where a study takes the name of another."""
+    found: dict[Any, T] = {}
+    for name, value in named:
+        if name in found:
+            both = f"{found[name].__module__} and {value.__module__}"
+            raise Refusal(f"{both} both declare {name!r}, so a study must name one otherwise")
+        found[name] = value
+    return found
+
+
 def subclasses(base: type[T], module: ModuleType) -> list[type[T]]:
     """Subclasses of `base` that a module declares; one that lacks a method is a base of others."""
     own = [cls for cls in vars(module).values() if isinstance(cls, type) and cls.__module__ == module.__name__]
@@ -61,21 +85,24 @@ def subclasses(base: type[T], module: ModuleType) -> list[type[T]]:
 
 
 @cache
-def _places(core: str, part: str) -> dict[str, str]:
-    """Name -> module, of those in fsage's own package `core` and in the folder `part` of each study.
+def _places(core: str, part: str) -> dict[str, list[str]]:
+    """Name -> modules, mostly one, of those in fsage's own package `core` and in the folder `part` of each study.
 
     A study that has a module in place of this folder has one: its NAME says how it is called, else as the study.
     A package in `core` is a folder of such modules.
     """
-    places: dict[str, str] = {}
+    places: dict[str, list[str]] = {}
     for study in having(part):
         package = of_study(study, part)
         names = _names(package.__name__)
-        places |= {name: f"{package.__name__}.{name}" for name in names}
+        for name in names:
+            places.setdefault(name, []).append(f"{package.__name__}.{name}")
         if not names:
-            places[getattr(package, "NAME", study)] = package.__name__
-    inside = pkgutil.walk_packages(importlib.import_module(core).__path__, f"{core}.")
-    return places | {each.name.rpartition(".")[2]: each.name for each in inside if not each.ispkg}
+            places.setdefault(getattr(package, "NAME", study), []).append(package.__name__)
+    for each in pkgutil.walk_packages(importlib.import_module(core).__path__, f"{core}."):
+        if not each.ispkg:
+            places.setdefault(each.name.rpartition(".")[2], []).append(each.name)
+    return places
 
 
 def names(core: str, part: str) -> list[str]:
@@ -83,9 +110,34 @@ def names(core: str, part: str) -> list[str]:
     return sorted(_places(core, part))
 
 
-def module(core: str, part: str, name: str) -> ModuleType:
-    """The module of this name, one of `names`."""
-    return importlib.import_module(_places(core, part)[name])
+def module(core: str, part: str, name: str, offers: Collection[str] = ()) -> ModuleType:
+    """The module of this name, one of `names`, which `offers` this. Raises Refusal."""
+    places = _places(core, part)[name]
+    if len(places) > 1:
+        raise Refusal(f"{' and '.join(places)} are all called {name!r}, so a study must name one otherwise")
+    found = importlib.import_module(places[0])
+    lacks = [each for each in offers if not hasattr(found, each)]
+    if lacks:
+        raise Refusal(f"{found.__file__} has no {', '.join(lacks)}; docs/adding.md says what it offers")
+    return found
+
+
+def blamed(error: BaseException) -> str | None:
+    """What went wrong in the code of an extension, and where; None for an error that is not of it."""
+    folders = tuple(f"{folder}/" for folder in (*EXTENSIONS.values(), *importlib.import_module(STUDIES).__path__[1:]))
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno))
+    if isinstance(error, AttributeError):  # its module lacks a name, or a class in it
+        lacking = getattr(error, "obj", None)
+        module_name = getattr(lacking, "__module__", None) or getattr(lacking, "__name__", "")
+        places.append((getattr(sys.modules.get(str(module_name)), "__file__", ""), None))
+    own = [place for place in places if str(place[0]).startswith(folders)]
+    if not own:
+        return None
+    file, line = own[-1]
+    at = f", line {line}" if line else ""
+    return f"the code of an extension is wrong: {file}{at}: {type(error).__name__}: {error}"
 
 
 def _names(package: str) -> list[str]:

@@ -73,6 +73,10 @@ class Step(ABC):
     """Whether it only takes files away."""
     DRAWS: ClassVar[bool] = True
     """Whether what it makes depends on its seed."""
+    ONE_STORE: ClassVar[bool] = False
+    """Whether it needs a target with one store."""
+    WANTS: ClassVar[tuple[str, ...]] = ()
+    """What a kind of target (`Kind`) must have, one of these at least; none: every kind can have it."""
     PLAYBOOK: ClassVar[str] = "apply_step.yml"
 
     generation: int
@@ -174,7 +178,7 @@ class Step(ABC):
 def _kinds() -> dict[str, type[Step]]:
     """The kinds of step there are, by their names."""
     # mypy wants a class that can be made; `declared` only asks what is derived from it.
-    return {cls.kind: cls for cls in plugins.declared(Step)}  # type: ignore[type-abstract]
+    return plugins.by_name((cls.kind, cls) for cls in plugins.declared(Step))  # type: ignore[type-abstract]
 
 
 def kinds() -> list[str]:

@@ -52,10 +52,10 @@ TOOLS = {
 
 @cache
 def _all() -> dict[str, Tool]:
-    tools = dict(TOOLS)
+    every = [*TOOLS.items()]
     for study in plugins.having("model"):
-        tools |= getattr(plugins.of_study(study, "model"), "TOOLS", {})
-    return tools
+        every += getattr(plugins.of_study(study, "model"), "TOOLS", {}).items()
+    return plugins.by_name(every)
 
 
 def names() -> list[str]:

@@ -67,13 +67,19 @@ class Estimates:
                 self._known[key] = self._cell(state, cell)
             except ValueError as error:
                 raise StudyError(f"study {self.study.name} on target {self.target.name}: {error}") from error
+            except TypeError as error:  # a function of other parameters, or what it gives is of another type
+                file = workloads.load(cell.params["workload"]).__file__
+                raise StudyError(f"study {self.study.name}: {file}: {error}; see docs/adding.md") from error
         return self._known[key]
 
     def _cell(self, state: str, cell: Cell) -> Cost:
         workload = workloads.load(cell.params["workload"])
         params = workloads.params_of(cell.params)
         steps = self.states[state].steps(self.target.file_scale, self._seed)
+        if hasattr(workload, "check"):
+            workload.check(params, steps)
         self.target.check_kind(self.study.target, workload, cell)
+        self.target.check_steps(steps)
         self.target.check_room(self.claim, steps)
         if self.claim is None:
             self.target.check_declared(self.inventories, workload, params)
@@ -82,7 +88,12 @@ class Estimates:
             self.target.check_rates(workload.commands(params, self.claim, steps))
         written_bytes, makes_bytes = workloads.bytes_of(params, self.claim)
         check_places(self.claim, state, tuple(steps), cell.params.get("place", 1), makes_bytes)
-        return Cost(workload.seconds(params, self.claim, steps), written_bytes)
+        seconds = workload.seconds(params, self.claim, steps)
+        if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+            raise ValueError(
+                f"workload {cell.params['workload']}: seconds() gives {seconds!r}; a number from 0 is wanted"
+            )
+        return Cost(seconds, written_bytes)
 
     def reach(self, state: str) -> Cost:
         """What bringing a state about takes after the one that is planned before it."""

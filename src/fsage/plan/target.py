@@ -111,6 +111,19 @@ class Target:
         if why:
             raise ValueError(why)
 
+    def check_steps(self, steps: Iterable[Step]) -> None:
+        """Refuse a state that a target which is declared like this cannot have."""
+        for step in steps:
+            if step.ONE_STORE and self.spec["stores"] > 1:
+                raise ValueError(
+                    f"to {step.describe()} needs a target with one store, and this one declares {self.spec['stores']}"
+                )
+            if step.WANTS and not any(getattr(self.of_kind, name) for name in step.WANTS):
+                raise ValueError(
+                    f"to {step.describe()} needs a file system that fsage made and nobody else uses, and a target of "
+                    f"kind {self.spec['kind']} has none: take another, such as --target {LOCAL}"
+                )
+
     def check_room(self, claim: Claim | None, steps: Sequence[Step]) -> None:
         """Refuse a state that it has no room for, even when it is empty.
 
@@ -164,8 +177,8 @@ def _declared_clients(hosts_file: Path) -> int | None:
 
 
 def check_places(claim: Claim, state: str, steps: tuple[Step, ...], place: int, makes_bytes: int) -> None:
-    """Raise ValueError where the files of all places, `makes_bytes`, do not fit beside those of the state."""
-    if place == 1 or "capacity_bytes" not in claim:
+    """Raise ValueError where the files of a cell, at all places `makes_bytes`, do not fit beside those of the state."""
+    if not makes_bytes or "capacity_bytes" not in claim:
         return
     capacity_bytes = claim["capacity_bytes"]
     if makes_bytes <= _least_left_bytes(steps, capacity_bytes):
@@ -174,9 +187,13 @@ def check_places(claim: Claim, state: str, steps: tuple[Step, ...], place: int, 
     for share in achieved(steps, capacity_bytes):
         left_bytes -= share["bytes"] * (1 - share["deleted_share_bytes"])
     if makes_bytes > left_bytes:
+        if place > 1:
+            what, less = f"places: {place} files take", "fewer places, a smaller amount_mib"
+        else:
+            what, less = "the files of a cell take", "a smaller amount_mib, amount_percent or file_size"
         raise ValueError(
-            f"places: {place} files take {makes_bytes / MIB:.0f} MiB, and state {state} leaves "
-            f"{left_bytes / MIB:.0f} MiB; give fewer places, a smaller amount_mib or a larger target (size_gib)"
+            f"{what} {makes_bytes / MIB:.0f} MiB, and state {state} leaves {left_bytes / MIB:.0f} MiB; give {less}, or "
+            "a larger target (size_gib)"
         )
 
 

@@ -62,7 +62,7 @@ def written(plan: Plan) -> Written:
     if plan.claim is not None:
         parts = sum(bytes_written for _, _, bytes_written in plan.parts())
         return Written(0, parts, 0, bound=False)
-    capacity_bytes = declared_bytes(plan.target)
+    capacity_bytes = plan.target.of_kind.most_bytes(plan.target.spec)
     if capacity_bytes is None:
         return Written(None, 0, 0, bound=True)
     if plan.target.spec["sparse"]:
@@ -87,14 +87,6 @@ def written(plan: Plan) -> Written:
         else:
             cells_bytes += cell_bytes
     return Written(states_bytes, cells_bytes, unknown, bound=True)
-
-
-def declared_bytes(target: Target) -> int | None:
-    """What the target may hold as declared; None where that is found when it is claimed."""
-    declared = target.of_kind.most_bytes(target.spec)
-    if declared and target.of_kind.own_stores:
-        return declared * target.spec["stores"]
-    return declared
 
 
 def _states_bytes(plan: Plan, capacity_bytes: int) -> int:

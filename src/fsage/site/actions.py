@@ -18,7 +18,7 @@ from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import EVERY_S, tasks_of, usual_home
 from fsage.model.structure import Step
 from fsage.model.target import Limits
-from fsage.plan import Plan, words
+from fsage.plan import Plan
 from fsage.plan.target import Target
 from fsage.run import progress
 from fsage.site.inspect import Site
@@ -290,7 +290,7 @@ def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | 
     offered = [host.answer["capacity_bytes"] for host in site.hosts if host.answer and "capacity_bytes" in host.answer]
     if offered and not target.of_kind.own_stores:
         return int(max(offered))
-    return words.declared_bytes(target)
+    return target.of_kind.most_bytes(target.spec)
 
 
 def _of_cells(plan: Plan, target: Target, capacity_bytes: int) -> int:

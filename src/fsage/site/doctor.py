@@ -21,8 +21,6 @@ from fsage.study import StudyError
 from fsage.study.files import in_folder
 
 FIO = "fio"  # calibrates every target
-LAID = {"replica", "restore"}
-"""Kinds of steps that write to the device below the file system."""
 
 
 class Check(NamedTuple):
@@ -202,8 +200,6 @@ def _study(path: Path, inventories: Path, results: Path) -> Check:
         kinds_of_steps: set[str] = set()
         for state in plan.states.values():
             kinds_of_steps |= {step.kind for step in state.parts}
-        if kinds_of_steps & LAID and not target.of_kind.own_stores:
-            obstacles.append("a free-space layout needs a file system that fsage made, or an OST")
         if "defragment" in kinds_of_steps:
             tool = filesystems.named(target.spec["filesystem"]).defragmenter
             programs |= {tool.command[0]} if tool else set()

@@ -52,6 +52,8 @@ def rates_of(given: JsonView) -> list[str]:
     Raises ValidationError, and ValueError for a name that no report takes.
     """
     rates: list[str] = load(given["workload"]).rates(params_of(given))
+    if not isinstance(rates, (list, tuple)):
+        raise ValueError(f"workload {given['workload']}: rates() gives {rates!r}; a list of names is wanted")
     for rate in rates:
         if not rate.endswith(RATES):
             raise ValueError(
@@ -77,4 +79,4 @@ def load(name: str) -> ModuleType:
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown workload {name!r}: available are {', '.join(names())}{hint}")
-    return plugins.module(__name__, "workloads", name)
+    return plugins.module(__name__, "workloads", name, ("Params", "commands", "rates", "read", "seconds"))

@@ -29,6 +29,8 @@ class Work:
 
 def work(step: Step, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
     """Do one shard of a step. Raises Failure."""
+    if step.ONE_STORE and len(target.mounts) > 1:
+        raise Failure(f"target {target.name} has {len(target.mounts)} stores: to {step.describe()} needs stores: 1")
     does: Callable[[Step, Target, list[Step], Shard, Call], Work]
     does = getattr(plugins.beside(step, "host"), step.kind)
     return does(step, target, done, shard, check_lease)

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from fsage.api.model import BLOCK_BYTES, MIB, Achieved, Json, Step
 
@@ -177,6 +177,8 @@ def _lognormal(draw: random.Random, median: int, sigma: float, most: int) -> int
 class Age(Step):
     """Use it as `way` says until `percent` of the capacity are in use and `written_percent` of it were written."""
 
+    ONE_STORE: ClassVar[bool] = True
+
     way: Way
     percent: int
     written_percent: int
@@ -209,6 +211,9 @@ class Age(Step):
 @dataclass(frozen=True)
 class Restore(Step):
     """Restore `image`; `input`: its SHA-256, under which the request has its place."""
+
+    ONE_STORE: ClassVar[bool] = True
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores",)
 
     image: str
     input: str | None = None

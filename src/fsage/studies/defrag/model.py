@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fsage.api.model import MIB, Achieved, Files, Step
+from fsage.api.model import BLOCK_BYTES, MIB, Achieved, Files, Step
 
 FILES = 3
 RESERVED = 2
@@ -14,6 +14,9 @@ RESERVED = 2
 @dataclass(frozen=True)
 class FragmentedFile(Step):
     """Make a file of `percent` of the capacity in so many `extents`; each of the other two takes as much."""
+
+    ONE_STORE: ClassVar[bool] = True
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
 
     percent: int
     extents: int
@@ -24,6 +27,16 @@ class FragmentedFile(Step):
     def file_bytes(self, capacity_bytes: int) -> int:
         """The file's size."""
         return whole_mib(self.percent, capacity_bytes)
+
+    def piece_bytes(self, capacity_bytes: int) -> int:
+        """The length of an extent, of whole blocks; the last one may be longer."""
+        return self.file_bytes(capacity_bytes) // self.extents // BLOCK_BYTES * BLOCK_BYTES
+
+    def unavailable_because(self, capacity_bytes: int) -> str | None:
+        if self.piece_bytes(capacity_bytes):
+            return None
+        size = self.file_bytes(capacity_bytes)
+        return f"{self.extents} extents of a file of {size} bytes would be less than a block each: give fewer"
 
     def writes_bytes(self, capacity_bytes: int) -> int:
         return self.file_bytes(capacity_bytes)
@@ -72,6 +85,7 @@ class Defragment(Step):
     """
 
     PLAYBOOK: ClassVar[str] = "defragment.yml"
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
 
     scope: Literal["file", "filesystem", "hot"]
     time_limit_s: float

@@ -49,6 +49,12 @@ class Params(CellParams):
     iteration: int = Field(ge=1)
 
 
+def check(params: Params, steps: Sequence[Step]) -> None:
+    """Raise ValueError where the state has no such file."""
+    if FragmentedFile.among(steps) is None:
+        raise ValueError("workload file_read needs a state with a fragmented file: `recipe: defrag`")
+
+
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The phases of one cell: as many cold reads as requested; or one, and then as many warm ones in one process."""
     path = path_of([Path(claim["stores"][0]["mount"])], 1, 0)

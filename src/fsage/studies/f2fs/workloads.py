@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fsage.api.model import MIB, Claim, Device, Json, JsonView, Phase, PhaseResult, Step, counting
 from fsage.api.study import BadOutput, CellParams, Metrics, Outcome, judge
-from fsage.studies.iocontrol.weighted import PATTERNS, file_of
+from fsage.studies.iocontrol.weighted import PATTERNS, file_of, files_among
 
 from .model import TASK
 
@@ -39,10 +39,15 @@ class Params(CellParams):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
-    """The one phase. Raises ValueError."""
+def check(params: Params, steps: Sequence[Step]) -> None:
+    """Raise ValueError where the state has no files to read, or these are not of whole reads."""
     if MIB % params.transfer_size:
         raise ValueError(f"transfer_size {params.transfer_size} does not divide 1 MiB")
+    files_among(steps)
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase."""
     readers = PATTERNS[params.pattern]
     paths = {name: str(file_of(claim, 1, reader.file)) for name, reader in readers.items()}
     task: Json = {

@@ -34,12 +34,10 @@ def contended_files(
     step: ContendedFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
 ) -> Work:
     """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
-    if len(target.mounts) > 1:
-        raise Failure(f"target {target.name} has {len(target.mounts)} stores: contended files need one; see stores")
     size = step.file_bytes(target.capacity_bytes)
     generation = step.generation
-    if size <= step.piece_bytes:
-        raise Failure(f"a file of {step.percent}% has {size} bytes, not more than a piece of {step.piece_bytes}")
+    if why := step.unavailable_because(target.capacity_bytes):
+        raise Failure(why)
     quota = Quota(target)
     quota.must_hold(2 * size + step.between_bytes(size), step.describe())
     quota.make_room(generation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fsage.api.model import Achieved, Files, Step
 from fsage.studies.defrag.model import whole_mib
@@ -23,6 +24,9 @@ class ContendedFiles(Step):
     Of the file in pieces the first `hot_bytes` of each `every_bytes` are hot, which some cells read alone; none: all.
     """
 
+    ONE_STORE: ClassVar[bool] = True
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
+
     percent: int
     piece_bytes: int
     hot_bytes: int | None = None
@@ -34,6 +38,16 @@ class ContendedFiles(Step):
     def file_bytes(self, capacity_bytes: int) -> int:
         """The size of each."""
         return whole_mib(self.percent, capacity_bytes)
+
+    def unavailable_because(self, capacity_bytes: int) -> str | None:
+        """The file in pieces is of less than two, or all of them do not fit."""
+        size = self.file_bytes(capacity_bytes)
+        if size <= self.piece_bytes:
+            return f"a file of {self.percent}% has {size} bytes, not more than a piece of {self.piece_bytes}"
+        needs = 2 * size + self.between_bytes(size)
+        if needs > capacity_bytes:
+            return f"to {self.describe()} takes {needs} bytes, and the target has {capacity_bytes}: lower file_percent"
+        return None
 
     def writes_bytes(self, capacity_bytes: int) -> int:
         """Bytes of each of the three files that are read."""

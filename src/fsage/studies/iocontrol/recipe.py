@@ -44,8 +44,10 @@ class States(Strict):
     )
 
     @model_validator(mode="after")
-    def _hot_ranges_have_a_size(self) -> States:
+    def _holds_together(self) -> States:
         with Problems() as wrong:
+            if self.sqlite and 5 * self.file_percent >= 100:
+                wrong.add("file_percent", f"five times {self.file_percent}%, with the database, must be below 100%")
             if HOT in self.stage and self.hot_size is None:
                 wrong.add("hot_size", "is wanted for stage hot, e.g. 1M")
             if self.hot_size is not None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from fsage.api.model import MIB, Claim, Json, JsonView, Phase, PhaseResult, kinds, path_of
+from fsage.api.model import MIB, Claim, Json, JsonView, Phase, PhaseResult, Step, kinds, path_of
 from fsage.api.study import BadOutput, CellParams, Metrics, Unsupported, fio_command
 
 from . import model as iocontrol
@@ -74,6 +74,16 @@ class Params(CellParams):
 def file_of(claim: Claim, generation: int, file: int) -> Path:
     """A file of the state."""
     return path_of([Path(claim["stores"][0]["mount"])], generation, file)
+
+
+def files_among(steps: Sequence[Step]) -> iocontrol.ContendedFiles:
+    """The step that made what groups read. Raises ValueError where a state has none."""
+    made = iocontrol.ContendedFiles.among(steps)
+    if made is None:
+        raise ValueError(
+            "the patterns read files that `recipe: iocontrol` and `recipe: f2fs` make, and this state has none"
+        )
+    return made
 
 
 def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]:

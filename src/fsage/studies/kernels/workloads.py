@@ -33,10 +33,15 @@ class Params(CellParams):
     iteration: int = Field(ge=1)
 
 
-def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
-    """The one phase. Raises ValueError."""
+def check(params: Params, steps: Sequence[Step]) -> None:
+    """Raise ValueError where the file is not of whole writes."""
     if params.file_size % params.transfer_size:
         raise ValueError(f"transfer_size {params.transfer_size} does not divide file_size {params.file_size}")
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase."""
+    check(params, steps)
     task: Json = {
         "bytes": params.file_size,
         "request_bytes": params.transfer_size,

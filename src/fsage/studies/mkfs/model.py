@@ -14,6 +14,7 @@ class Mkfs(Step):
 
     REPLACES: ClassVar[bool] = True
     DRAWS: ClassVar[bool] = False
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores",)
 
     options: str
 

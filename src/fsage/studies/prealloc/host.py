@@ -22,8 +22,6 @@ def interleave(
 ) -> Work:
     """Make the files, and one more of what is left."""
     mounts = target.mounts
-    if len(mounts) > 1:
-        raise Failure(f"target {target.name} has {len(mounts)} stores: files are interleaved on one; declare stores: 1")
     sizes = step.file_sizes(target.capacity_bytes)
     quota = Quota(target)
     quota.must_hold(sum(sizes), step.describe())

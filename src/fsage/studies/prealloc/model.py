@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fsage.api.model import Achieved, Files, Step
 
@@ -17,6 +17,8 @@ TOGETHER = "together"
 @dataclass(frozen=True)
 class Interleave(Step):
     """Fill the target with so many `files`, whose pieces of `granularity_bytes` lie in turns."""
+
+    ONE_STORE: ClassVar[bool] = True
 
     files: int
     granularity_bytes: int

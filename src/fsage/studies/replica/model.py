@@ -15,6 +15,9 @@ EXTENT_BYTES = 420
 class FreeSpace(Step):
     """A step that lays free space: files of its generation hold what is in use."""
 
+    ONE_STORE: ClassVar[bool] = True
+    WANTS: ClassVar[tuple[str, ...]] = ("own_stores", "takes_layouts")
+
     def named(self, mounts: list[Path], noted: Json) -> list[Path]:
         """The files that hold what is in use."""
         return [path_of(mounts, self.generation, index) for index in range(noted.get("files", 0))]

@@ -32,10 +32,16 @@ class Params(CellParams):
     iteration: int = Field(ge=1)
 
 
+def check(params: Params, steps: Sequence[Step]) -> None:
+    """Raise ValueError where the state has no layout, or no cache-eviction file that is to be read."""
+    if _stripe(steps).eviction_file is None and params.read_eviction_file:
+        raise ValueError("read_eviction_file: the states have no `eviction_file` to be read")
+
+
 def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], claim: Claim) -> list[Phase]:
     """The phases of a cell with the caches under control as its parameters ask.
 
-    `ValueError` for reading a cache-eviction file that the states have not, `Unsupported` without servers.
+    `Unsupported` without servers.
     """
     copies = [phase.copy() for phase in phases]
     if params.server_cache != "kept":
@@ -44,8 +50,6 @@ def controlled(params: Params, phases: Sequence[Phase], steps: Sequence[Step], c
         for phase in copies:
             phase["server_cache"] = params.server_cache
     if params.read_eviction_file:
-        if _eviction_file(steps) is None:
-            raise ValueError("read_eviction_file: the states have no `eviction_file` to be read")
         for phase in copies:
             phase["eviction_file"] = True
     return copies
@@ -90,9 +94,7 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[Segment]:
 
     `Unsupported` where the target cannot have it, `ValueError` if the state has none.
     """
-    step = Stripe.among(steps)
-    if step is None:
-        raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
+    step = _stripe(steps)
     kind = kinds.kind_of(claim)
     if not (kind.has_osts or kind.own_stores):
         raise Unsupported(
@@ -102,6 +104,13 @@ def layout(steps: Sequence[Step], claim: Claim) -> list[Segment]:
         return step.on(claim)
     except Refusal as why:
         raise Unsupported(str(why)) from why
+
+
+def _stripe(steps: Sequence[Step]) -> Stripe:
+    step = Stripe.among(steps)
+    if step is None:
+        raise ValueError("a striped file needs a state with a layout: a study with `recipe: striping`")
+    return step
 
 
 def noted(observation: JsonView) -> list[Segment]:
@@ -117,9 +126,7 @@ def opened(steps: Sequence[Step], claim: Claim) -> tuple[list[Segment], list[str
     if not kinds.kind_of(claim).has_osts:
         count = segments[-1].first + segments[-1].stripes
         return segments, [f"{places[number % len(places)]}/object{number}" for number in range(count)]
-    step = Stripe.among(steps)
-    assert step  # or it had no segments
-    components, paths = on_lustre(segments, step.realisation)
+    components, paths = on_lustre(segments, _stripe(steps).realisation)
     return components, [f"{places[0]}/{path}" for path in paths]
 
 

@@ -51,12 +51,16 @@ class Params(striped.Params):
     direct: bool = Field(default=True, description="true: O_DIRECT, past the page cache")
 
 
+check = striped.check
+
+
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """Write the objects of the state's layout, then read them; `Unsupported` where the target has not got that layout.
 
     `ValueError` if the state has no layout, or transfers do not fit its stripes.
     """
     striped.clients(params.nodes, claim)
+    check(params, steps)
     layout = striped.layout(steps, claim)
     segments, paths = striped.opened(steps, claim)
     if kinds.kind_of(claim).has_osts:

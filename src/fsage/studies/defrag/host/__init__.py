@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fsage.api.host import Quota, Target, Work, kernel, one_cpu
-from fsage.api.model import BLOCK_BYTES, Failure, Json, Refusal, Shard, Step, path_of
+from fsage.api.model import Failure, Json, Refusal, Shard, Step, path_of
 from fsage.layouts.fiemap import count_extents
 
 from ..model import FILES, HOT, RESERVED, Defragment, FragmentedFile, FreeReservedRun
@@ -28,13 +28,11 @@ def fragmented_file(
     step: FragmentedFile, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
 ) -> Work:
     """Give the two files their blocks in turns, then write the first."""
-    if len(target.mounts) > 1:
-        raise Failure(f"target {target.name} has {len(target.mounts)} stores: a fragmented file needs one; see stores")
     size = step.file_bytes(target.capacity_bytes)
     generation = step.generation
-    piece = size // step.extents // BLOCK_BYTES * BLOCK_BYTES
-    if not piece:
-        raise Failure(f"{step.extents} extents of a file of {size} bytes would be less than a block each")
+    piece = step.piece_bytes(target.capacity_bytes)
+    if why := step.unavailable_because(target.capacity_bytes):
+        raise Failure(why)
     quota = Quota(target)
     quota.must_hold(FILES * size, step.describe())
     quota.make_room(generation)

@@ -33,11 +33,18 @@ class Params(weighted.Params):
     depth: int = Field(default=16, ge=1, le=1024, description="random reads of fio in flight at the same time")
 
 
-def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
-    """The one phase; `ValueError` where the state has no database."""
+def check(params: Params, steps: Sequence[Step]) -> Sqlite:
+    """The step that made the database. Raises ValueError where the state has none, or no files to read."""
+    weighted.files_among(steps)
     made = Sqlite.among(steps)
     if made is None:
         raise ValueError("an SQLite query needs a state with a database: `sqlite: true` with `recipe: iocontrol`")
+    return made
+
+
+def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
+    """The one phase."""
+    made = check(params, steps)
     groups: list[Json] = []
     path = str(weighted.file_of(claim, made.generation, 0))
     for name, reader in PATTERNS[params.pattern].items():

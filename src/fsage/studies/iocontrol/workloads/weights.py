@@ -30,13 +30,21 @@ class Params(weighted.Params):
     )
 
 
+def check(params: Params, steps: Sequence[Step]) -> None:
+    """Raise ValueError where the state has no files to read, or no hot ranges of whole reads."""
+    made = weighted.files_among(steps)
+    if params.reads == "hot" and FRAGMENTED in {reader.file for reader in PATTERNS[params.pattern].values()}:
+        _hot(params, made)
+
+
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
-    """The one phase: a reader in each group of the pattern; `ValueError` where the state has no hot ranges to read."""
+    """The one phase: a reader in each group of the pattern."""
+    made = weighted.files_among(steps)
     options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
     groups: list[Json] = []
     for name, reader in PATTERNS[params.pattern].items():
         if params.reads == "hot" and reader.file == FRAGMENTED:
-            only = _hot(params, steps)
+            only = _hot(params, made)
         else:
             only = []
         argv = weighted.fio(claim, name, reader.file, [*options, *only])
@@ -69,11 +77,10 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
     return metrics
 
 
-def _hot(params: Params, steps: Sequence[Step]) -> list[str]:
-    """fio's words for the ranges that are hot."""
-    made = ContendedFiles.among(steps)
-    if made is None or made.hot_bytes is None or made.every_bytes is None:
-        raise ValueError("reads: hot needs a state with hot ranges: `hot_percent` in a study with `recipe: iocontrol`")
+def _hot(params: Params, made: ContendedFiles) -> list[str]:
+    """fio's words for the ranges that are hot. Raises ValueError where there are none, of whole reads."""
+    if made.hot_bytes is None or made.every_bytes is None:
+        raise ValueError("reads: hot needs a state with hot ranges: `hot_size` in a study with `recipe: iocontrol`")
     hot = made.hot_bytes
     every = made.every_bytes
     if hot % params.transfer_size:
