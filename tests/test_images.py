@@ -314,6 +314,35 @@ def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path, monkeypat
     monkeypatch.setattr(kept, "_unused_s", removed_meanwhile)
     assert image("e").exists() and not third.exists()
 
+    monkeypatch.setattr(kept, "_unused_s", unused_s)
+    utime = os.utime
+
+    def after_another_removed_it(path: Path) -> None:
+        path.unlink()
+        utime(path)
+
+    monkeypatch.setattr(os, "utime", after_another_removed_it)
+    assert image("e").exists(), "it is made again"
+
+
+def test_an_image_that_two_commands_make_has_whole_notes_at_each_moment(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_text = Path.write_text
+    read = []
+
+    def read_by_a_third(path: Path, text: str, encoding: str) -> None:
+        write_text(path, "")
+        read.append(kept.made("a", {}, MIB, lambda part: {}).facts)
+        write_text(path, text, encoding)
+
+    def make(part: Path) -> dict[str, Any]:
+        kept.made("a", {}, MIB, lambda part: {"by": "another"})
+        monkeypatch.setattr(Path, "write_text", read_by_a_third)
+        return {"by": "this one"}
+
+    assert kept.made("a", {}, MIB, make).facts == {"by": "this one"}
+    assert read == [{"by": "another"}]
+
 
 def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path):
     """Here its copy is no file system, and fsck says so; a full disk ends the same way."""
