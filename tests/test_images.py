@@ -179,7 +179,7 @@ def test_an_image_has_the_same_layout_each_time(tmp_path, filesystem):
             assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.count("Uninit") == 9
     assert len(digests) == 1
     if filesystem == "ext4":
-        layout = str(tmp_path / "layout.gz")
+        layout = str(tmp_path / "a layout, with a comma.gz")
         fsage(["evidence", image, "--save", layout], mine)
         argv = [sys.executable, "-m", "fsage", "image", layout, "-o", str(tmp_path / "copy.img")]
         said = subprocess.run(argv, capture_output=True, text=True, env=mine).stderr
