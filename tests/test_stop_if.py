@@ -20,7 +20,7 @@ from test_hosts_together import fios
 from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming, instruments, states
 from fsage.host.cells import measure
-from fsage.host.instruments import Instruments, Stopped, Visit
+from fsage.host.instruments import Instrument, Instruments, Stopped, Visit
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import declaration, limits
@@ -376,3 +376,25 @@ def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
     given: Any = complete({**ON_LUSTRE, "stop_if": {"server_ms": 5}})["stop_if"]
     with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
         probe.Busy(Site(load(1)), given)
+
+
+def test_what_began_is_ended_where_the_next_instrument_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    class Begun(Instrument):
+        @classmethod
+        def wanted(cls, visit: Visit) -> bool:
+            return True
+
+        def close(self) -> None:
+            closed.append(self)
+
+    class Not(Begun):
+        def __init__(self, visit: Visit) -> None:
+            raise Failure("no")
+
+    monkeypatch.setattr(instruments, "found", lambda: [Begun, Not])
+    visit: Any = SimpleNamespace(target=None)
+    with pytest.raises(Failure, match="no"), instruments.opened(visit):
+        pass
+    assert len(closed) == 1
