@@ -333,7 +333,8 @@ def draw_for_paper(
 
     _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
     sentences = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
-    (folder / CAPTIONS).write_text("\n".join(sentences), encoding="utf-8")
+    with whole_file(folder / CAPTIONS) as out:
+        out.write("\n".join(sentences).encode())
 
 
 def _draw(

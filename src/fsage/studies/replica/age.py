@@ -149,9 +149,11 @@ def prepare(
         (folder / study / LAYOUTS).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / LAYOUTS / f"{name}.gz")
-    if own and base:
-        sentences.append(whole.write(own, base, folder / study))
-    (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+        if own and base:
+            sentences.append(whole.write(own, base, folder / study))
+        written = Path(place) / "study.yaml"
+        written.write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+        os.replace(written, folder / study / f"{study}.yaml")
     return study, sentences
 
 
