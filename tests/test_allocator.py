@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from local_targets import claimed
 from states import phases_of
 from tiers import first_of
 
+from fsage.base import Failure
 from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.inspection import remove_measured
@@ -141,6 +145,20 @@ def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(s
         target = open_target({**spec, "allocator_reset": reset})
         target.remount()
         assert target.made_of.allocator_counts(target.devices[0])["buddies_generated"] == loaded, reset
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [(partial(os.listdir, "/none"), "No such file"), (partial(os.kill, 0, signal.SIGKILL), "it was killed")],
+)
+def test_calls_that_end_early_are_no_result(tmp_path, end, why):
+    def ends() -> Iterator[dict]:
+        os.setpgid(0, 0)
+        yield {"first": True}
+        end()
+
+    with pytest.raises(Failure, match=f"ended early: .*{why}"):
+        list(host.results(ends, tmp_path, 60.0))
 
 
 @pytest.mark.long
