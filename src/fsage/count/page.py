@@ -323,14 +323,14 @@ def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis, j
 
 def _over_places(states: list[OfState]) -> Section:
     """The mean jumps of the first file, the second, and so on."""
-    places = sorted(states[0].files["place"].unique())
+    places = sorted({place for of in states for place in of.files["place"]})
     table = [["state", *(f"file {place}" for place in places), "loss, file 1", "loss, all"]]
     for of in states:
         jumps = of.files.groupby("place")["jumps"].mean()
+        shown = [f"{jumps[place]:.1f}" if place in jumps else Section.NONE for place in places]
         first = of.files[of.files["place"] == 1].groupby("layout")[["computed_whole_seconds", "computed_seconds"]].sum()
         loss = 100 * (1 - first["computed_whole_seconds"] / first["computed_seconds"])
-        row = [of.state, *map("{:.1f}".format, jumps), f"{loss.median():.1f}%", f"{of.loss:.1f}%"]
-        table.append(row + [""] * (len(table[0]) - len(row)))
+        table.append([of.state, *shown, f"{loss.median():.1f}%", f"{of.loss:.1f}%"])
     text = "Mean jumps over layouts of each file that is left there, and the median loss of the first and of all."
     return Section("Places", text, [], table=table)
 
