@@ -238,6 +238,14 @@ def test_the_first_sentence_says_what_each_kernel_gives():
     assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
     [_, first, *_] = report.table(shown(rows)).table
     assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
+    small = [cell(kernel, 1, 1, **{"param.file_size": 64 << 20}) for kernel in ("5.10", "7.2")]
+    several = report.answer(shown([*rows[:1], *rows[2:3], *small]))
+    assert several and several.sentences == [
+        "In the same free space, ext4 80.50, file_size 402653184, a new file gets 1 extent with 5.10; "
+        "41 extents with 7.2.",
+        "Kernels and options give as many extents, layout by layout, on ext4 80.50, file_size 67108864.",
+        "No cell was measured twice, so nothing is said of chance.",
+    ]
 
 
 def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_differ_in_one_thing():
