@@ -246,8 +246,7 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
             else:
                 place = _set_aside_bundle(aside, bundle)
             refused.append(f"an observation from target {target} {why}; it is not taken, and kept: {place}")
-    if new:
-        seam.flush(root)  # once for all of them: what waited on the host is gone by now
+    seam.flush(root)  # once for all of them: what waited on the host is gone by now
     bundle.unlink()
     return Taken(new, refused)
 
