@@ -360,6 +360,10 @@ def test_a_server_that_has_too_much_to_do_ends_what_runs(
     nobody: Any = SimpleNamespace(ask_servers=lambda **_: {})
     with pytest.raises(Failure, match=rf"stop_if\.{name}: the inventory names no servers"):
         neighbours.Neighbours(Visit(target, {}, nobody))
+    failing = neighbours.Neighbours(Visit(target, {}, Site(*answers)))
+    failing._count([{"at": 0.0, "failed": "Input/output error"}, {"at": 0.0, name: 0.0}])
+    with pytest.raises(Stopped, match="the probe beside  failed: Input/output error"):
+        failing.check()
     beside = Instruments([neighbours.Neighbours(Visit(target, {}, Site(*answers)))])
     taken = []
     cell: Any = {"name": "one"}
