@@ -244,8 +244,9 @@ def package() -> Path:
     place = kept() / "guests" / digest
     place.parent.mkdir(parents=True, exist_ok=True)
     for other in place.parent.iterdir():  # of other versions
-        if time.time() - other.stat().st_mtime > UNUSED_S:
-            shutil.rmtree(other, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another guest's has its name just now
+            if time.time() - other.stat().st_mtime > UNUSED_S:
+                shutil.rmtree(other, ignore_errors=True)
     if not place.exists():
         part = Path(tempfile.mkdtemp(dir=place.parent))
         with zipfile.ZipFile(whole) as archive:
