@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -26,7 +28,7 @@ from fsage.report import counted
 from fsage.report.parts import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report
-from fsage.studies.kernels.host import uml
+from fsage.studies.kernels.host import asked, uml
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
@@ -147,6 +149,27 @@ def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path, monkeypatch
         counts.setdefault(f"{path.parent.name} {path.name[0]}", []).append((phase["extents"], phase["left"]))
     assert len(counts) == 10 * len(ways)
     assert [name for name, (first, second) in counts.items() if first != second] == []
+
+
+def test_what_one_guest_saw_is_kept_where_another_fails_at_the_same_moment(monkeypatch):
+    def in_guest(asked, claim, stopped, kernel, cells):
+        if cells == ["bad"]:
+            raise Failure("no")
+        return [(cells[0], {})]
+
+    kept_cells = []
+    question = Mock(unmeasured=lambda: ["bad", "good", "good"])
+    question.spec = {"device_model": None}
+    question.held = lambda: nullcontext(Mock(orphaned=lambda: False))
+    question.keep = lambda cell, observation: kept_cells.append(cell)
+    monkeypatch.setattr(asked, "wait", lambda running, *more: wait(running))
+    monkeypatch.setattr(asked, "state", lambda question: None)
+    monkeypatch.setattr(asked, "_batches", lambda claim, cells, virtual: [asked.Batch(None, [cell]) for cell in cells])
+    monkeypatch.setattr(asked, "_in_guest", in_guest)
+    for _ in range(9):
+        with pytest.raises(Failure, match="no"):
+            asked.measure(question, False)
+    assert kept_cells == 18 * ["good"]
 
 
 def test_phases_are_mounted_with_the_options_that_a_cell_names():
