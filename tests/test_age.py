@@ -98,6 +98,11 @@ def test_age_asks_what_if_and_refuses_what_cannot_be(tmp_path):
     assert [layout.split(".")[0] for layout in made.states.layouts] == names and len(made.headline) == 4
     full = [read_free(str(folder / study / "layouts" / f"{name}.gz")).store["fullness_percent"] for name in names]
     assert full[1:3] == pytest.approx([80, 90], abs=0.01) and full[3] == pytest.approx(0.9 * full[0], abs=0.01)
+    long = tmp_path / f"{'a_name_as_long_as_a_path_' * 2}.gz"
+    shutil.copy(given, long)
+    study, _ = age.prepare([str(long)], CONFIG, folder, 1, None, age.WhatIf(at=(80.25, 90)))
+    layouts = load_study(folder / study / f"{study}.yaml").states.layouts
+    assert [layout.partition("_as_long_at")[2] for layout in layouts] == ["", "_80_25.gz", "_90.gz"]
     best, _ = age.prepare([str(given)], CONFIG, folder, 1, None, age.WhatIf(defragmented=True))
     _, against_copied, against_empty = load_study(folder / best / f"{best}.yaml").headline
     assert (against_copied.state, against_copied.against) == ("ost1.joined", "ost1.copied")

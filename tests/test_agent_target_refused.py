@@ -108,9 +108,15 @@ def test_a_mount_pinned_by_another_namespace_is_noticed(local_target, monkeypatc
 
 
 @root
-def test_devices_in_use_are_never_touched(local_target):
+def test_devices_in_use_are_never_touched(local_target, tmp_path, monkeypatch):
     target = claimed(local_target)
     [device] = target.devices
+    swaps = tmp_path / "swaps"
+    (tmp_path / "a link").symlink_to(device)
+    swaps.write_bytes(b"Filename Type\n/\xe9 file\n%s partition\n" % bytes(tmp_path / "a link").replace(b" ", rb"\040"))
+    with monkeypatch.context() as named, pytest.raises(Refusal, match="is swapped to"):
+        named.setattr(mounting, "SWAPS", swaps)
+        mounting.refuse_if_in_use(device)
 
     def refused(why: str, of: str = device) -> None:
         with pytest.raises(Refusal, match=why):

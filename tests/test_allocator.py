@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +21,14 @@ from local_targets import claimed
 from states import phases_of
 from tiers import first_of
 
+from fsage.base import Failure
 from fsage.host.cells.phases import Phases
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.inspection import remove_measured
 from fsage.host.targets.opening import open_target
 from fsage.model import filesystems, signs
 from fsage.model.structure import ALONE
-from fsage.studies.allocator import host
+from fsage.studies.allocator import host, report
 from fsage.studies.allocator import workloads as allocator
 from fsage.studies.allocator.model import PlantFreeSpace, considered
 
@@ -141,6 +148,33 @@ def test_bitmaps_of_a_small_ext4_are_in_memory_after_a_reset_unless_it_is_cold(s
         target = open_target({**spec, "allocator_reset": reset})
         target.remount()
         assert target.made_of.allocator_counts(target.devices[0])["buddies_generated"] == loaded, reset
+
+
+def test_unlinking_with_each_value_of_an_option_has_a_row_and_a_line_of_its_own(monkeypatch):
+    rows = pd.DataFrame({"mb_optimize_scan": [0, 1, 0, 1], "extents": [9, 9, 99, 99], "median": [5.0, 6, 7, 8]})
+    same = {"state": "50.64K", "cache": "cold", "measure": "unlink_ms", "request_size": np.nan, "low": np.nan}
+    rows = rows.assign(**same, high=np.nan, n=1, samples=[[1.0]] * 4)
+    monkeypatch.setattr(report, "rows_of", lambda data, *measures: rows)
+    section = report.unlinks(SimpleNamespace())
+    assert [row[:3] for row in section.table[1:3]] == [
+        ["50.64K, cold with mb_optimize_scan=0", "9", "5"],
+        ["50.64K, cold with mb_optimize_scan=1", "9", "6"],
+    ]
+    assert [[point.y for point in line.points] for line in section.figures[0].series] == [[5, 7], [6, 8]]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [(partial(os.listdir, "/none"), "No such file"), (partial(os.kill, 0, signal.SIGKILL), "it was killed")],
+)
+def test_calls_that_end_early_are_no_result(tmp_path, end, why):
+    def ends() -> Iterator[dict]:
+        os.setpgid(0, 0)
+        yield {"first": True}
+        end()
+
+    with pytest.raises(Failure, match=f"ended early: .*{why}"):
+        list(host.results(ends, tmp_path, 60.0))
 
 
 @pytest.mark.long

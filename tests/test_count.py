@@ -230,6 +230,17 @@ def test_the_interval_of_five_counted_layouts_has_the_level_that_it_says():
     assert page._table([page.OfState("80.50@264M", layouts, files)]).table[1][-1] == "1.0 to 5.0 (93.75%)"
 
 
+def test_a_file_that_found_no_room_leaves_its_place_in_the_table_free():
+    files = pd.DataFrame({"layout": 1, "place": [1, 2], "jumps": [3, 5], "computed_whole_seconds": 1.0})
+    files = files.assign(computed_seconds=2.0, extents=1, requests=1, mean_position=0.5)
+    states = [page.OfState(f"{len(some)}0.00", page._layouts(some), some) for some in (files[:1], files)]
+    assert page._over_places(states).table[1:] == [
+        ["10.00", "3.0", "\u2013", "50.0%", "50.0%"],
+        ["20.00", "3.0", "5.0", "50.0%", "50.0%"],
+    ]
+    assert len(page._over_places([]).table) == 1, "none found any"
+
+
 @pytest.mark.root
 @pytest.mark.long
 def test_the_same_states_are_counted_on_other_file_systems_and_stand_in_one_figure(tmp_path):

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from records import PLAIN, make_records, store
 
-from fsage import dataset
+from fsage import count, dataset
 from fsage.dataset import columns
+from fsage.evidence import save_free
+from fsage.plan.target import DECLARATION, load_target
 from fsage.study.files import load_study
+
+TEXT = Path(__file__).parent / "data/evidence/e2freefrag.txt"
+LOCAL = Path("inventories/local")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +31,38 @@ def frame(tmp_path_factory):
 def test_what_was_written_is_read_back(frame, tmp_path) -> None:
     dataset.write(frame, tmp_path)
     assert dataset.read(tmp_path).equals(frame) and dataset.read(tmp_path / "records.parquet").equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("names", "write"),
+    [
+        (["records.parquet", "records.csv"], dataset.write),
+        (["counts.parquet"], lambda frame, to: count.write_tables(frame, frame, to)),
+        (["free.txt"], lambda frame, to: save_free(str(TEXT), to / "free.txt", (1, 1))),
+        ([str(DECLARATION)], lambda frame, to: load_target(LOCAL).write(to, LOCAL, "by a test")),
+    ],
+)
+def test_a_full_disk_leaves_what_was_there(frame, tmp_path, names, write) -> None:
+    """A file that would be longer than it may be ends like one on a full disk."""
+    write(frame, tmp_path)
+    before = [(tmp_path / name).read_bytes() for name in names]
+    for content in before:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) - 1, hard))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                write(frame, tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert [(tmp_path / name).read_bytes() for name in names] == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_text_of_sizes_that_comes_by_a_pipe_cannot_be_read_again(tmp_path, monkeypatch) -> None:
+    with TEXT.open(encoding="utf-8") as text:
+        monkeypatch.setattr(sys, "stdin", text)
+        with pytest.raises(ValueError, match="-: a text of sizes is read again for each draw: save it in a file"):
+            save_free("-", tmp_path / "free.txt", (1, 1))
 
 
 @pytest.mark.parametrize(

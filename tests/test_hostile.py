@@ -29,7 +29,7 @@ from hostile.readers import READERS, parquets
 from sent import CLAIM, bundle, observation
 from tiers import first_of
 
-from fsage import dataset, records
+from fsage import dataset, records, seam
 from fsage.archive import crate
 from fsage.base.message import DEPTH, Unacceptable, check, read
 from fsage.host.targets import lease
@@ -209,6 +209,16 @@ def test_what_a_lost_run_asked_for_is_taken_and_what_nobody_did_is_not(plan):
     later = plan.study.model_copy(update={"tuning": {"nomerges": 2}})  # the study was edited since
     request.make(Plan(later, plan.target, plan.results, plan.claim), "60.50@8M")
     assert records.unpack(bundle(plan, lost), plan.results.root, "here") == (1, [])
+
+
+def test_what_a_bundle_brought_is_safe_before_the_bundle_goes(tmp_path, monkeypatch):
+    plan = make_plan(tmp_path)
+    safe = []
+    path = bundle(plan, observation(plan, "60.50@8M", 0))
+    raw = plan.results.raw("60.50@8M", plan.cells["60.50@8M"][0].name, 1)
+    monkeypatch.setattr(seam, "flush", lambda root: safe.append((root, path.exists(), raw.exists())))
+    assert records.unpack(path, plan.results.root, "here").new == 1
+    assert safe == [(plan.results.root, True, True)] and not path.exists()
 
 
 def test_an_error_in_a_workloads_code_fails_the_cell_and_names_the_line(tmp_path):

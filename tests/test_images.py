@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 import zlib
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -31,7 +33,7 @@ from fsage.report import counted
 from fsage.report.parts import Data
 from fsage.run import request
 from fsage.studies.kernels import images, report
-from fsage.studies.kernels.host import uml
+from fsage.studies.kernels.host import asked, uml
 from fsage.studies.kernels.model import images as kept
 from fsage.studies.kernels.model import programs
 from fsage.studies.kernels.model.images import Image
@@ -160,6 +162,27 @@ def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path, monkeypatch
     assert [name for name, (first, second) in counts.items() if first != second] == []
 
 
+def test_what_one_guest_saw_is_kept_where_another_fails_at_the_same_moment(monkeypatch):
+    def in_guest(asked, claim, stopped, kernel, cells):
+        if cells == ["bad"]:
+            raise Failure("no")
+        return [(cells[0], {})]
+
+    kept_cells = []
+    question = Mock(unmeasured=lambda: ["bad", "good", "good"])
+    question.spec = {"device_model": None}
+    question.held = lambda: nullcontext(Mock(orphaned=lambda: False))
+    question.keep = lambda cell, observation: kept_cells.append(cell)
+    monkeypatch.setattr(asked, "wait", lambda running, *more: wait(running))
+    monkeypatch.setattr(asked, "state", lambda question: None)
+    monkeypatch.setattr(asked, "_batches", lambda claim, cells, virtual: [asked.Batch(None, [cell]) for cell in cells])
+    monkeypatch.setattr(asked, "_in_guest", in_guest)
+    for _ in range(9):
+        with pytest.raises(Failure, match="no"):
+            asked.measure(question, False)
+    assert kept_cells == 18 * ["good"]
+
+
 def test_phases_are_mounted_with_the_options_that_a_cell_names():
     phases: list[Any] = [{"name": "a", "argv": []}, {"name": "b", "argv": [], "mount_options": "noatime"}]
     mounted = request.mounted(phases, shared.CellParams(mount="mb_optimize_scan=0"))
@@ -190,7 +213,7 @@ def test_an_image_has_the_same_layout_each_time(tmp_path, filesystem):
             assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.count("Uninit") == 9
     assert len(digests) == 1
     if filesystem == "ext4":
-        layout = str(tmp_path / "layout.gz")
+        layout = str(tmp_path / "a layout, with a comma.gz")
         fsage(["evidence", image, "--save", layout], mine)
         argv = [sys.executable, "-m", "fsage", "image", layout, "-o", str(tmp_path / "copy.img")]
         said = subprocess.run(argv, capture_output=True, text=True, env=mine).stderr
@@ -249,6 +272,14 @@ def test_the_first_sentence_says_what_each_kernel_gives():
     assert others and others.table[1:] == [["5.10, mb_optimize_scan=0", "unsupported", "Invalid argument"]]
     [_, first, *_] = report.table(shown(rows)).table
     assert first == ["ext4 80.50", "5.10", "1, 2", "1.5", "385.5", "300"]
+    small = [cell(kernel, 1, 1, **{"param.file_size": 64 << 20}) for kernel in ("5.10", "7.2")]
+    several = report.answer(shown([*rows[:1], *rows[2:3], *small]))
+    assert several and several.sentences == [
+        "In the same free space, ext4 80.50, file_size 402653184, a new file gets 1 extent with 5.10; "
+        "41 extents with 7.2.",
+        "Kernels and options give as many extents, layout by layout, on ext4 80.50, file_size 67108864.",
+        "No cell was measured twice, so nothing is said of chance.",
+    ]
 
 
 def test_kernels_are_compared_with_the_same_memory_and_of_many_ways_two_that_differ_in_one_thing():
@@ -336,6 +367,34 @@ def test_the_cache_keeps_to_its_limit_but_for_what_is_in_use(tmp_path, monkeypat
         monkeypatch.setattr(shutil, "disk_usage", lambda place, free=free: SimpleNamespace(free=free))
         with pytest.raises(Failure, match=why):
             kept.made("e", {}, MIB, broken)
+    monkeypatch.setattr(kept, "_unused_s", unused_s)
+    utime = os.utime
+
+    def after_another_removed_it(path: Path) -> None:
+        path.unlink()
+        utime(path)
+
+    monkeypatch.setattr(os, "utime", after_another_removed_it)
+    assert image("e").exists(), "it is made again"
+
+
+def test_an_image_that_two_commands_make_has_whole_notes_at_each_moment(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_text = Path.write_text
+    read = []
+
+    def read_by_a_third(path: Path, text: str, encoding: str) -> None:
+        write_text(path, "")
+        read.append(kept.made("a", {}, MIB, lambda part: {}).facts)
+        write_text(path, text, encoding)
+
+    def make(part: Path) -> dict[str, Any]:
+        kept.made("a", {}, MIB, lambda part: {"by": "another"})
+        monkeypatch.setattr(Path, "write_text", read_by_a_third)
+        return {"by": "this one"}
+
+    assert kept.made("a", {}, MIB, make).facts == {"by": "this one"}
+    assert read == [{"by": "another"}]
 
 
 def test_an_image_that_cannot_be_copied_whole_is_not_there(tmp_path):

@@ -37,6 +37,12 @@ def test_sizes_are_whole_pieces_that_fill_the_target(count, piece, capacity):
     assert capacity - accounting_bytes - piece < sum(sizes) <= capacity - accounting_bytes
 
 
+def test_a_target_on_which_a_file_would_have_no_piece_is_refused():
+    why = prealloc.Interleave(1, 20, 64 * MIB).unavailable_because(1 << 30)
+    assert "preallocation_size: of 20 files some get no piece of 67108864 bytes in 1073741824. Give a smaller" in why
+    assert prealloc.Interleave(1, 14, 64 * MIB).unavailable_because(1 << 30) is None
+
+
 @given(st.integers(0, 2**32), st.integers(1, 60))
 def test_every_file_goes_once_and_in_the_same_order(seed, count):
     order = prealloc.DeleteFiles(1, count, seed).going(count)

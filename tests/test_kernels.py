@@ -211,11 +211,14 @@ def test_what_is_no_source_of_a_kernel_is_refused(tmp_path, monkeypatch):
         (tmp_path / program).symlink_to("/bin/true")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     empty = tmp_path / "empty"
-    empty.mkdir()
+    at = tmp_path / "me@site"
+    for folder in (empty, at):
+        folder.mkdir()
     for source, why in (
         (str(empty), "is no source of Linux: arch/um is not there"),
         (f"{tmp_path}/none.tar.xz", "a package linux-source-VERSION, a tarball, a folder, or TREE@COMMIT is wanted"),
         (f"{empty}@v9", "has no commit v9"),
+        (str(at), "is no source of Linux: arch/um is not there"),
     ):
         with pytest.raises(Refusal, match=re.escape(why)):
             building.build(source)

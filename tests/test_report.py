@@ -32,7 +32,7 @@ from records import (
 from fsage import dataset, report
 from fsage.analysis.groups import labelled_samples, summarise
 from fsage.report import requests
-from fsage.report.page import draw
+from fsage.report.render import draw
 from fsage.study.files import load_study
 
 

@@ -20,7 +20,7 @@ from test_hosts_together import fios
 from fsage.base import MIB, Failure, Refusal, typed
 from fsage.host import claiming, instruments, states
 from fsage.host.cells import measure
-from fsage.host.instruments import Instruments, Stopped, Visit
+from fsage.host.instruments import Instrument, Instruments, Stopped, Visit
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model import declaration, limits
@@ -360,6 +360,10 @@ def test_a_server_that_has_too_much_to_do_ends_what_runs(
     nobody: Any = SimpleNamespace(ask_servers=lambda **_: {})
     with pytest.raises(Failure, match=rf"stop_if\.{name}: the inventory names no servers"):
         neighbours.Neighbours(Visit(target, {}, nobody))
+    failing = neighbours.Neighbours(Visit(target, {}, Site(*answers)))
+    failing._count([{"at": 0.0, "failed": "Input/output error"}, {"at": 0.0, name: 0.0}])
+    with pytest.raises(Stopped, match="the probe beside  failed: Input/output error"):
+        failing.check()
     beside = Instruments([neighbours.Neighbours(Visit(target, {}, Site(*answers)))])
     taken = []
     cell: Any = {"name": "one"}
@@ -376,3 +380,25 @@ def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
     given: Any = complete({**ON_LUSTRE, "stop_if": {"server_ms": 5}})["stop_if"]
     with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
         probe.Busy(Site(load(1)), given)
+
+
+def test_what_began_is_ended_where_the_next_instrument_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    class Begun(Instrument):
+        @classmethod
+        def wanted(cls, visit: Visit) -> bool:
+            return True
+
+        def close(self) -> None:
+            closed.append(self)
+
+    class Not(Begun):
+        def __init__(self, visit: Visit) -> None:
+            raise Failure("no")
+
+    monkeypatch.setattr(instruments, "found", lambda: [Begun, Not])
+    visit: Any = SimpleNamespace(target=None)
+    with pytest.raises(Failure, match="no"), instruments.opened(visit):
+        pass
+    assert len(closed) == 1

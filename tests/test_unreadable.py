@@ -157,6 +157,13 @@ def test_an_answer_that_cannot_be_kept_on_the_launcher_names_its_file(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_an_answer_and_its_name_are_safe_on_the_launcher_before_the_host_may_forget_it(tmp_path, monkeypatch):
+    safe = []
+    monkeypatch.setattr(os, "fsync", lambda number: safe.append(os.readlink(f"/proc/self/fd/{number}")))
+    action().keep(tmp_path / "answer", [b"{}"])
+    assert safe == [f"{tmp_path}/answer.part", str(tmp_path)]
+
+
 @pytest.mark.root
 def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_log, "KMSG", str(tmp_path / "kmsg"))

@@ -127,14 +127,17 @@ def test_the_report_says_of_each_layout_what_fails_first():
          "piece_2m_fails_free_mib": 20.0, "tree_fails_at_percent": 99.0, "tree_fails_errno": 28,
          "tree_fails_free_mib": 0.5},
         {"from_full_percent": 10.0},
+        {"from_full_percent": 80.0, "inode_fails_at_percent": 85.0, "inode_fails_errno": 28},
+        {"from_full_percent": 90.0, "inode_fails_at_percent": 95.0, "inode_fails_errno": 28},
     ]  # fmt: skip
-    frame = pd.DataFrame([{"status": "valid", "state": name, **row} for name, row in zip("abc", rows, strict=True)])
-    data = Data(pd.DataFrame(), ["a", "b", "c"], pd.DataFrame(), [], frame)
+    frame = pd.DataFrame([{"status": "valid", "state": name, **row} for name, row in zip("abcdd", rows, strict=True)])
+    data = Data(pd.DataFrame(), ["a", "b", "c", "d"], pd.DataFrame(), [], frame)
     shown = section(data)
-    assert shown and len(shown.table) == 1 + 3 * 6
+    assert shown and len(shown.table) == 1 + 4 * 6
     assert " ".join(answer(data).sentences) == (
         "a, 51.0% full: a new file's inode (XFS: a chunk of them) can no longer be had now (ENOSPC). "
         "b, 90.0% full: 2 MiB in one piece fails at 93.2% (in 3 pieces). Next is a block of an extent tree at 99.0%. "
-        "c, 10.0% full: all that is tried can be had until nothing is left."
+        "c, 10.0% full: all that is tried can be had until nothing is left. "
+        "d, 80.0 to 90.0% full: a new file's inode (XFS: a chunk of them) fails at 85.0% (ENOSPC)."
     )
     assert section(Data(pd.DataFrame(), [], pd.DataFrame(), [], frame.drop(columns="from_full_percent"))) is None

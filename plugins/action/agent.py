@@ -41,6 +41,7 @@ if str(SOURCE) not in sys.path:  # an installed collection contains the package
 from fsage import seam  # noqa: E402
 from fsage.base import MIB, Refusal, in_words, message  # noqa: E402
 from fsage.host import __main__ as agent  # noqa: E402
+from fsage.host.system import kernel  # noqa: E402
 from fsage.model import plugins  # noqa: E402
 
 with contextlib.suppress(Exception):  # of an extension: the agent that needs it says so
@@ -428,6 +429,8 @@ def keep(path, parts):
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+        with kernel.opened_folder(path.parent) as folder:  # or a power loss may take its name back
+            os.fsync(folder)
     except OSError as error:
         raise AnsibleActionFail(in_words(error, path)) from None
     finally:

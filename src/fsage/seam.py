@@ -162,6 +162,13 @@ def opened(place: Path | str, make: int | None = None, sticky: bool = False) -> 
     return places.opened(place, make, sticky)
 
 
+def flush(place: Path) -> None:
+    """Write out all that is dirty on the file system of a place (syncfs(2)). Raises OSError."""
+    from fsage.host.system import caches
+
+    caches.flush(place)
+
+
 def check_place(place: Path) -> None:
     """Raise Refusal for a path that others than this user and root could have prepared."""
     from fsage.host.system import places

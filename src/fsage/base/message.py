@@ -229,6 +229,12 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a text whole or not at all. Raises OSError."""
+    with whole_file(path) as out:
+        out.write(text.encode())
+
+
 def bounded(stream: IO[bytes], most_bytes: int) -> bytes:
     """All of a stream. Raises NotTaken when there is more than allowed."""
     content = stream.read(most_bytes + 1)

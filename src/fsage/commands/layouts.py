@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fsage.base import Misuse
-from fsage.base.message import say, whole_file
+from fsage.base.message import say, write_whole
 from fsage.commands import CALLED_FROM, check_writable
 
 app = typer.Typer()
@@ -98,8 +98,7 @@ def evidence(
     if html:
         from fsage.evidence import page
 
-        with whole_file(html) as out:
-            out.write(page(layout).encode())
+        write_whole(html, page(layout))
         say(f"page {html}")
     raise typer.Exit(terminal.show(layout, as_json, limits))
 

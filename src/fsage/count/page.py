@@ -11,7 +11,7 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.words import sentences
 from fsage.base import MIB
-from fsage.base.message import whole_file
+from fsage.base.message import write_whole
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size, significant
 from fsage.count.expected import against_timed
@@ -23,9 +23,8 @@ from fsage.figures import Axis, Figure, Place, Plane, Point, Series
 from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
 from fsage.plan import Plan
-from fsage.report.page import draw
 from fsage.report.parts import Section, figures_of
-from fsage.report.render import template
+from fsage.report.render import draw, template
 from fsage.study import Study
 from fsage.study.comparisons import any_means
 
@@ -138,8 +137,7 @@ def write_page(
     page = template("answer.html.j2").render(
         title=title, answer=answer(counted, frame, others), stamp=stamp, sections=sections, panels=panels
     )
-    with whole_file(folder / "index.html") as out:
-        out.write(page.encode())
+    write_whole(folder / "index.html", page)
     return folder / "index.html"
 
 
@@ -323,14 +321,14 @@ def _lines(title: str, column: str, label: str, shown: list[OfState], x: Axis, j
 
 def _over_places(states: list[OfState]) -> Section:
     """The mean jumps of the first file, the second, and so on."""
-    places = sorted(states[0].files["place"].unique())
+    places = sorted({place for of in states for place in of.files["place"]})
     table = [["state", *(f"file {place}" for place in places), "loss, file 1", "loss, all"]]
     for of in states:
         jumps = of.files.groupby("place")["jumps"].mean()
+        shown = [f"{jumps[place]:.1f}" if place in jumps else Section.NONE for place in places]
         first = of.files[of.files["place"] == 1].groupby("layout")[["computed_whole_seconds", "computed_seconds"]].sum()
         loss = 100 * (1 - first["computed_whole_seconds"] / first["computed_seconds"])
-        row = [of.state, *map("{:.1f}".format, jumps), f"{loss.median():.1f}%", f"{of.loss:.1f}%"]
-        table.append(row + [""] * (len(table[0]) - len(row)))
+        table.append([of.state, *shown, f"{loss.median():.1f}%", f"{of.loss:.1f}%"])
     text = "Mean jumps over layouts of each file that is left there, and the median loss of the first and of all."
     return Section("Places", text, [], table=table)
 

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fsage.base import Json
+from fsage.base.message import whole_file
 from fsage.count.work import Counted, Layout
 from fsage.dataset.columns import ANY, Column
 from fsage.dataset.families import flat, inferred
@@ -161,6 +162,9 @@ def _computed(counted: Counted, extents: counting.Extents, transfer_bytes: int) 
 def write_tables(frame: pd.DataFrame, of_pieces: pd.DataFrame, folder: Path) -> None:
     """`counts.parquet`, `counts.csv` and `pieces.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
-    frame.to_parquet(folder / TABLE, index=False, compression="zstd")
-    frame.to_csv(folder / "counts.csv", index=False, lineterminator="\n")
-    of_pieces.to_parquet(folder / "pieces.parquet", index=False, compression="zstd")
+    with whole_file(folder / TABLE) as out:
+        frame.to_parquet(out, index=False, compression="zstd")
+    with whole_file(folder / "counts.csv") as out:
+        frame.to_csv(out, index=False, lineterminator="\n")
+    with whole_file(folder / "pieces.parquet") as out:
+        of_pieces.to_parquet(out, index=False, compression="zstd")

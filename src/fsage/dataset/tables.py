@@ -54,13 +54,15 @@ def write(frame: pd.DataFrame, out_dir: Path) -> list[Path]:
     out_dir.mkdir(parents=True, exist_ok=True)
     parquet = out_dir / PARQUET
     csv = out_dir / "records.csv"
-    pq.write_table(_for_strangers(pa.Table.from_pandas(frame, preserve_index=False)), parquet)
+    with message.whole_file(parquet) as out:
+        pq.write_table(_for_strangers(pa.Table.from_pandas(frame, preserve_index=False)), out)
     texts = {
         name: frame[name].map(_cell, na_action="ignore")
         for name, kind in frame.dtypes.items()
         if pd.api.types.is_string_dtype(kind)
     }
-    frame.assign(**texts).rename(columns=_cell).to_csv(csv, index=False, lineterminator="\n")
+    with message.whole_file(csv) as out:
+        frame.assign(**texts).rename(columns=_cell).to_csv(out, index=False, lineterminator="\n")
     return [parquet, csv]
 
 

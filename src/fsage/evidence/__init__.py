@@ -116,7 +116,10 @@ def save_free(what: str, path: Path, seed: Sequence[int] | None = None) -> Free:
     check_place(path)
     free = read_free(what, seed)
     if free.head.drawn:
-        shutil.copyfile(what, path)
+        if not os.path.isfile(what):
+            raise ValueError(f"{what}: a text of sizes is read again for each draw: save it in a file, and name that")
+        with open(what, "rb") as text, whole_file(path) as out:
+            shutil.copyfileobj(text, out)
     else:
         write_free(free, path)
     return free

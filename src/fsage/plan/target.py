@@ -15,6 +15,7 @@ import yaml
 
 from fsage import seam
 from fsage.base import MIB, Refusal
+from fsage.base.message import write_whole
 from fsage.model import kinds, limits
 from fsage.model.claim import Claim
 from fsage.model.declaration import complete, home_of
@@ -87,9 +88,9 @@ class Target:
 
     def write(self, inventory: Path, like: Path, note: str) -> None:
         """Write an inventory that declares it, and is else as another one. `note`: the first line, who made it."""
-        shutil.copytree(like, inventory, dirs_exist_ok=True)
+        shutil.copytree(like, inventory, dirs_exist_ok=True, ignore=shutil.ignore_patterns(DECLARATION.name))
         declared = yaml.safe_dump({"fsage_target": dict(self.spec)}, sort_keys=False)
-        (inventory / DECLARATION).write_text(f"---\n# {note}\n{declared}", encoding="utf-8")
+        write_whole(inventory / DECLARATION, f"---\n# {note}\n{declared}")
 
     @property
     def outbox(self) -> Path:

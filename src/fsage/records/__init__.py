@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage import parse, recipes, workloads
+from fsage import parse, recipes, seam, workloads
 from fsage.base import Json, JsonView
 from fsage.base.message import Unacceptable, shown
 from fsage.model import device, signs, structure
@@ -246,6 +246,7 @@ def unpack(bundle: Path, root: Path, target: str) -> Taken:
             else:
                 place = _set_aside_bundle(aside, bundle)
             refused.append(f"an observation from target {target} {why}; it is not taken, and kept: {place}")
+    seam.flush(root)  # once for all of them: what waited on the host is gone by now
     bundle.unlink()
     return Taken(new, refused)
 

@@ -17,12 +17,11 @@ from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import Measure, labelled_samples, params_labels, plotted, samples, summarise
 from fsage.analysis.words import few, sentences
-from fsage.base.message import whole_file
+from fsage.base.message import write_whole
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
-from fsage.report.page import draw
 from fsage.report.parts import Section
-from fsage.report.render import check_folder, template
+from fsage.report.render import check_folder, draw, template
 
 ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
 MOST_SAMPLES = 200
@@ -73,8 +72,7 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
         panels=panels,
     )
     path = to / "index.html"
-    with whole_file(path) as out:
-        out.write(page.encode())
+    write_whole(path, page)
     return path
 
 

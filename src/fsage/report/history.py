@@ -15,13 +15,12 @@ from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.groups import Measure, labelled_samples, samples
 from fsage.analysis.words import few
-from fsage.base.message import whole_file
+from fsage.base.message import write_whole
 from fsage.base.sizes import counted, ratio_text
 from fsage.figures import Axis, lines
 from fsage.report.compare import CompareError, compared, differences, main_groups, verdicts
-from fsage.report.page import draw
 from fsage.report.parts import Section, figures_of
-from fsage.report.render import check_folder, template
+from fsage.report.render import check_folder, draw, template
 
 LEAST = 2
 MOST = 100
@@ -66,8 +65,7 @@ def history(tables: Sequence[Path], to: Path) -> Path:
     title = f"{len(names)} results over time"
     page = template("answer.html.j2").render(title=title, answer=answer, stamp=on, sections=sections, panels=panels)
     path = to / "index.html"
-    with whole_file(path) as out:
-        out.write(page.encode())
+    write_whole(path, page)
     return path
 
 

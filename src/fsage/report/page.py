@@ -6,10 +6,9 @@ Provenance is how it was measured: what records, the claim and the code that mad
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -21,7 +20,7 @@ from fsage.analysis.comparisons import stamp
 from fsage.analysis.conditions import basis, conditions, reduced, settings
 from fsage.analysis.groups import samples, summarise
 from fsage.base import JsonView, in_words
-from fsage.base.message import whole_file
+from fsage.base.message import write_whole
 from fsage.base.sizes import counted
 from fsage.dataset import unpacked
 from fsage.dataset.families import NOT_IN_FORCE, names_of, word, words
@@ -30,15 +29,13 @@ from fsage.plan.target import Target
 from fsage.report import caveats, evidence, layout, render, requests, targets
 from fsage.report.evidence import Evidence
 from fsage.report.parts import Data, Section, figures_of
-from fsage.report.render import template
+from fsage.report.render import draw, template
 from fsage.report.view import NO_ANSWER, NO_HEADLINE, NOTHING, Answer, view_of
 from fsage.study import Study
 
 if TYPE_CHECKING:
-    from fsage.figures.style import Panel, Size
+    from fsage.figures.style import Panel
 
-CAPTIONS = "captions.txt"
-"""Beside figures for a paper: what each is called, and on what it was taken."""
 LEAST_POINTS = 3
 
 
@@ -70,8 +67,7 @@ def build(page: Page, frame: pd.DataFrame, out_dir: Path) -> Path:
     """
     dataset.write(frame, out_dir)
     path = out_dir / "index.html"
-    with whole_file(path) as out:
-        out.write(page.html(draw(page.figures, page.stamp, out_dir / "figures")).encode())
+    write_whole(path, page.html(draw(page.figures, page.stamp, out_dir / "figures")))
     return path
 
 
@@ -312,50 +308,3 @@ def _distinct(column: pd.Series) -> list[str]:
     if len(counts) < 2:
         return list(counts.index)
     return [f"{text} ({counted(number, 'cell')})" for text, number in counts.items()]
-
-
-def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
-    """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
-
-    What was left there goes: `check_folder` (fsage.report.render) before, where somebody named the folder.
-    """
-    from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
-
-    return _draw(figures, stamp, folder, PAGE)
-
-
-def draw_for_paper(
-    figures: Sequence[Figure], stamp: str, folder: Path, columns: int, plain: bool, progress: Callable[[int], None]
-) -> None:
-    """Figures as wide as so many columns of a paper, with captions as text; `plain`: without title and stamp."""
-    from fsage.figures.drawing import caption
-    from fsage.figures.style import COLUMNS
-
-    _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
-    sentences = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
-    (folder / CAPTIONS).write_text("\n".join(sentences), encoding="utf-8")
-
-
-def _draw(
-    figures: Sequence[Figure],
-    stamp: str,
-    folder: Path,
-    size: Size,
-    progress: Callable[[int], None] = lambda count: None,
-) -> dict[str, Panel]:
-    from fsage.figures.drawing import draw_all
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".", dir=folder) as place:  # until all are there, those before stay
-        made = Path(place)
-        for figure in figures:
-            pd.DataFrame(figure.table()).to_csv(made / f"{figure.name}.csv", index=False, header=False)
-        panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
-        for panel in panels.values():
-            panel.write(made)
-        for ending in ("svg", "pdf", "csv"):
-            for path in list(folder.glob(f"[!.]*.{ending}")):
-                path.unlink()
-        for path in made.iterdir():
-            path.rename(folder / path.name)
-    return panels

@@ -1,24 +1,33 @@
-"""Templates, the tables in them (rows in, plain dictionaries out), how numbers stand there, and where pages go."""
+"""Templates, the tables in them (rows in, plain dictionaries out), how numbers stand there; where pages go, and figures."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import pandas as pd
 
 from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
+from fsage.base.message import write_whole
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
 from fsage.dataset.tables import PARQUET
+from fsage.figures import Figure
 from fsage.text.shown import code
+
+if TYPE_CHECKING:
+    from fsage.figures.style import Panel, Size
 
 OWN = b"<title>fsage"
 """In each page of this program."""
+CAPTIONS = "captions.txt"
+"""Beside figures for a paper: what each is called, and on what it was taken."""
 
 
 def check_folder(to: Path) -> None:
@@ -32,6 +41,53 @@ def check_folder(to: Path) -> None:
         own = not any((to / "figures").glob("[!.]*"))
     if not own:
         raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
+
+
+def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
+    """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
+
+    What was left there goes: `check_folder` before, where somebody named the folder.
+    """
+    from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
+
+    return _draw(figures, stamp, folder, PAGE)
+
+
+def draw_for_paper(
+    figures: Sequence[Figure], stamp: str, folder: Path, columns: int, plain: bool, progress: Callable[[int], None]
+) -> None:
+    """Figures as wide as so many columns of a paper, with captions as text; `plain`: without title and stamp."""
+    from fsage.figures.drawing import caption
+    from fsage.figures.style import COLUMNS
+
+    _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
+    sentences = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
+    write_whole(folder / CAPTIONS, "\n".join(sentences))
+
+
+def _draw(
+    figures: Sequence[Figure],
+    stamp: str,
+    folder: Path,
+    size: Size,
+    progress: Callable[[int], None] = lambda count: None,
+) -> dict[str, Panel]:
+    from fsage.figures.drawing import draw_all
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", dir=folder) as place:  # until all are there, those before stay
+        made = Path(place)
+        for figure in figures:
+            pd.DataFrame(figure.table()).to_csv(made / f"{figure.name}.csv", index=False, header=False)
+        panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
+        for panel in panels.values():
+            panel.write(made)
+        for ending in ("svg", "pdf", "csv"):
+            for path in list(folder.glob(f"[!.]*.{ending}")):
+                path.unlink()
+        for path in made.iterdir():
+            path.rename(folder / path.name)
+    return panels
 
 
 def template(name: str) -> jinja2.Template:

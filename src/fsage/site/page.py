@@ -9,7 +9,7 @@ import jinja2
 from rich.table import Column, Table
 from rich.text import Text
 
-from fsage.base.message import whole_file
+from fsage.base.message import write_whole
 from fsage.base.sizes import duration, round_size
 from fsage.plan import Plan
 from fsage.plan.target import Target
@@ -133,8 +133,7 @@ def write(site: Site, target: Target, plans: list[Plan], findings: list[str], to
         endings=actions.endings(target),
         findings=findings,
     )
-    with whole_file(to) as out:
-        out.write(page.encode())
+    write_whole(to, page)
 
 
 def _tables(site: Site, plans: list[Plan]) -> list[tuple[str, tuple[str, ...], list[Any]]]:

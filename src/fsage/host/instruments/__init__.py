@@ -346,9 +346,9 @@ def opened(visit: Visit, check_alive: Call = lambda: None) -> Iterator[Instrumen
 
     `check_alive` raises where the command must end.
     """
-    instruments = Instruments([], check_alive)
-    with contextlib.closing(instruments):
-        instruments.each = [instrument(visit) for instrument in found() if instrument.wanted(visit)]
+    each: list[Instrument] = []
+    with contextlib.closing(Instruments(each, check_alive)) as instruments:  # also where a later one cannot begin
+        each += (instrument(visit) for instrument in found() if instrument.wanted(visit))
         yield instruments
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from fsage.base import Failure, Refusal
 from fsage.base.shell import run
 from fsage.host.system import kernel
-from fsage.layouts.machine import exclusive, mounted_at, mounts, signature
+from fsage.layouts.machine import exclusive, mounted_at, mounts, plain, signature
 
 # Whoever made the image, nothing in it becomes a program with rights or a device of this machine's.
 MS_NOSUID = 2
@@ -23,6 +23,7 @@ MS_NODEV = 4
 MS_NOEXEC = 8
 MS_NOATIME = 1024
 MNT_DETACH = 2
+SWAPS = Path("/proc/swaps")
 # Whoever looks at a mount or a device just now (blkid, a namespace in the making) has this long to end.
 PATIENCE_S = 2.0
 FS_IOC_GETFSUUID = 0x80111500  # _IOR(0x15, 0, struct fsuuid2 {u8 len; u8 uuid[16]}), Linux 6.9
@@ -123,8 +124,8 @@ def refuse_if_in_use(device: str) -> None:
     name = kernel.shown_number(number)
     if os.stat("/").st_dev == number or any(m.point == "/" and m.device == name for m in mounts()):
         raise Refusal(f"{device} holds the root file system of {os.uname().nodename}; it is never touched")
-    for line in Path("/proc/swaps").read_text().splitlines()[1:]:
-        swap = line.split()[0]
+    for line in SWAPS.read_bytes().splitlines()[1:]:
+        swap = plain(os.fsdecode(line.split()[0]))
         if os.path.exists(swap) and os.stat(swap).st_rdev == number:
             raise Refusal(f"{device} is swapped to on {os.uname().nodename}; it is never touched")
     for mount in mounts():

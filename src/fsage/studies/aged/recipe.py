@@ -17,7 +17,7 @@ from fsage.studies.replica.model import KeepFreeSpace
 
 from .model import Age, Restore, Way
 
-Image = Annotated[str, Spelled(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a file in images/")]
+Image = Annotated[str, Spelled(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a file in layouts/")]
 ORIGINAL = "original"
 COPIED = "copied"
 JOINED = "joined"

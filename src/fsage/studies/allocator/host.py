@@ -49,6 +49,7 @@ def results(work: Callable[[], Iterator[Json]], mount: Path, limit_s: float) -> 
 
     Where it takes longer the last one is {"unended": True, "seconds", "cpu_s", "functions", "freed_by"}: how much
     processor time the child has taken, where in the kernel it was seen, and what ended it (None: it goes on).
+    Raises Failure where the child ends before `work` does.
     """
     descriptor = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)  # while the file system still answers
     read_end, write_end = os.pipe()
@@ -66,7 +67,8 @@ def results(work: Callable[[], Iterator[Json]], mount: Path, limit_s: float) -> 
                 return
             chunk = os.read(read_end, 1 << 16)
             if not chunk:
-                os.waitpid(child, 0)
+                if os.waitpid(child, 0)[1]:
+                    raise Failure(f"the process that makes the calls ended early: {text.decode() or 'it was killed'}")
                 return
             *lines, text = (text + chunk).split(b"\n")
             began = time.monotonic()
@@ -91,14 +93,17 @@ def timed(call: Callable[[], object]) -> Json:
 def _child(work: Callable[[], Iterator[Json]], write_end: int) -> None:
     """Never returns. The pipes of the command are not held: nobody waits for a child that is left behind."""
     code = 1
-    with contextlib.suppress(BaseException):
+    try:
         with open(os.devnull, "r+b") as nothing:
             for standard in range(3):
                 os.dup2(nothing.fileno(), standard)
         for result in work():
             os.write(write_end, json.dumps(result).encode() + b"\n")
         code = 0
-    os._exit(code)
+    except BaseException as why:
+        os.write(write_end, repr(why).encode())
+    finally:
+        os._exit(code)
 
 
 def _left(child: int, mount: int, began: float) -> Json:

@@ -99,7 +99,7 @@ def _ends(row: Mapping[str, Any]) -> str:
 
 def _same(rows: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
     """The other measures of the same cells."""
-    keys = ["state", "request_size", "cache", OPTION]
+    keys = ["state", "request_size", "extents", "cache", OPTION]
     wanted = pd.Series({key: str(row[key]) for key in keys})  # as texts, what is missing is alike too
     return rows[(rows[keys].map(str) == wanted).all(axis=1)]
 
@@ -287,21 +287,23 @@ def unlinks(data: Data) -> Section | None:
     of_calls = rows[rows["measure"] == UNLINK_MS]
     if of_calls.empty:
         return None
+    several = len(of_calls[["cache", OPTION]].drop_duplicates()) > 1
+    names = [row["state"] + (f", {_call(row)}" if several else "") for row in of_calls.to_dict("records")]
+    of_calls = of_calls.assign(name=names)
     table = [["state", "extents", "unlink, ms", "until free, ms", "kernel threads, ms"]]
     for row in of_calls.to_dict("records"):
-        same = rows[(rows["state"] == row["state"]) & (rows["extents"] == row["extents"])]
-        same = same.drop_duplicates("measure").set_index("measure")
+        same = _same(rows, row).drop_duplicates("measure").set_index("measure")
         shown = [
             f"{_number(same.loc[name, 'median'])}{_ends(same.loc[name])}" if name in same.index else Section.NONE
             for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")
         ]
-        table.append([row["state"], f"{row['extents']:,.0f}", *shown])
+        table.append([row["name"], f"{row['extents']:,.0f}", *shown])
     plots = []
     if of_calls["extents"].nunique() > 1:
         at, places = figures.placed(of_calls, "extents", sorted(of_calls["extents"].unique()))
         ticks = {place: f"{float(extents):,.0f}" for place, extents in places.items()}
         x = figures.Axis("extents of the file", ticks=ticks)
-        plots.append(figures.lines("Unlinking a file", at, "state", x, _logarithmic(at)))
+        plots.append(figures.lines("Unlinking a file", at, "name", x, _logarithmic(at)))
     text = (
         "Each extent is one block, with another file's block behind it. The file is unlinked cold, after a mount. "
         f"Until free: until the file system was synchronised and all blocks were free again. "

@@ -77,7 +77,7 @@ def _refuse_without(config: Path) -> None:
 def _unpacked(source: str, place: Path) -> tuple[Path, str]:
     """The source's own copy below a folder, and what its name gets. Raises Refusal, Failure."""
     tree = place / "source"
-    path, _, commit = source.partition("@")
+    path, _, commit = (source, "", "") if Path(source).exists() else source.partition("@")
     if PACKAGE.fullmatch(source):
         run(["apt-get", "download", source], place)
         [package] = place.glob("*.deb")

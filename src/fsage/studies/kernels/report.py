@@ -12,7 +12,7 @@ import pandas as pd
 
 from fsage.api.model import counted as number_of
 from fsage.api.model import format_size
-from fsage.api.report import Answer, Data, Section, View, counted, dataset, statistics, words
+from fsage.api.report import Answer, Data, Section, View, counted, dataset, groups, statistics, words
 
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
@@ -43,16 +43,19 @@ class Way(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where ways are compared: a file system, a state without its seed, and what the allocator had in memory."""
+    """Where ways are compared: a file system, a state without its seed, and what the allocator had in memory.
+
+    `file`: what is written, where a study writes several kinds of files.
+    """
 
     filesystem: str
     state: str
     cache: str
+    file: str
 
     def __str__(self) -> str:
-        if self.cache == "cold":
-            return f"{self.filesystem} {self.state} just mounted"
-        return f"{self.filesystem} {self.state}"
+        cold = " just mounted" if self.cache == "cold" else ""
+        return ", ".join(filter(None, [f"{self.filesystem} {self.state}{cold}", self.file]))
 
 
 Counts = dict[int, int]
@@ -67,10 +70,18 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     states = rows["state"].map(_unseeded)
     return rows.assign(
         way=list(map(Way, params["kernel"], mkfs, params["mount"])),
-        place_of=list(map(Place, rows["filesystem"], states, params["cache"])),
+        place_of=list(map(Place, rows["filesystem"], states, params["cache"], _files(rows))),
         layout=rows["structure"].fillna(1).astype(int),
         file_bytes=params["file_size"],
     )
+
+
+def _files(rows: pd.DataFrame) -> list[str]:
+    """What each row has of the parameters of its file, in words; '' where all are alike."""
+    of_way = ("kernel", "mount", "cache")
+    own = rows.assign(params=dataset.without(rows, *of_way))
+    labels = groups.params_labels(own.drop(columns=[f"param.{name}" for name in of_way], errors="ignore"))
+    return [labels[text] if len(labels) > 1 else "" for text in own["params"]]
 
 
 def _unseeded(state: str) -> str:
@@ -123,7 +134,7 @@ def answer(data: Data) -> Answer | None:
         words.sentences(
             "kernels/answer",
             several_mkfs=len({way.mkfs for way in rows["way"]}) > 1,
-            size=format_size(int(rows["file_bytes"].iloc[0])),
+            size=format_size(int(rows["file_bytes"].iloc[0])) if rows["file_bytes"].nunique() == 1 else "",
             named={place: _said(places[place]) for place in others if place in first.values()},
             alike=[place for place in places if place not in others],
             again=counted.again(_counts_of_cells(rows)),

@@ -109,7 +109,7 @@ def _given_back(folder: Path, wanted: int) -> None:
 
 
 def looks(assignment: Assignment) -> Iterator[Json]:
-    """Look after look, until nothing more can be used up. What cannot be prepared is the first look's error."""
+    """Look after look, until nothing more can be used up. Raises OSError where nothing can be prepared."""
     folder = Path(assignment.folder)
     for number in range(assignment.looks):
         (folder / f"names{number}").mkdir()

@@ -70,11 +70,12 @@ def _first(layout: str, rows: pd.DataFrame) -> Json:
     first = [name for name, percent in fails.items() if percent <= at + ALIKE_POINTS]
     later = [name for name in fails if name not in first]
     following = min(later, key=lambda name: fails[name], default=None)
+    at_once = [rows[f"{name}_fails_at_percent"] <= rows["from_full_percent"] + ALIKE_POINTS for name in first]
     return {
         "layout": layout,
         "full": _span(rows["from_full_percent"], "%"),
         "first": [WORDS[name] for name in first],
-        "now": at <= rows["from_full_percent"].max() + ALIKE_POINTS,
+        "now": any(of_layouts.any() for of_layouts in at_once),
         "at": at,
         "how": _how(rows, first[0]) if first else "",
         "following": following and WORDS[following],

@@ -6,6 +6,7 @@ turns, a request each. What a smaller share deletes is among what a larger one d
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -80,9 +81,7 @@ def fragment(step: Fragment, target: Target, done: list[Step], shard: Shard, che
         if index % shard.count != shard.index:
             continue
         check_lease()
-        try:
+        with contextlib.suppress(FileNotFoundError):  # a smaller BB of the same generation took it before
             path_of(target.mounts, step.generation, index).unlink()
             gone += 1
-        except FileNotFoundError:
-            pass  # a smaller BB of the same generation took it before
     return Work(gone)

@@ -27,6 +27,15 @@ class Interleave(Step):
     def describe(self) -> str:
         return f"interleave {self.files} files in pieces of {self.granularity_bytes >> 10} KiB"
 
+    def unavailable_because(self, capacity_bytes: int) -> str | None:
+        """A file gets no piece."""
+        if all(self.file_sizes(capacity_bytes)):
+            return None
+        return (
+            f"preallocation_size: of {self.files} files some get no piece of {self.granularity_bytes} bytes in "
+            f"{capacity_bytes}. Give a smaller preallocation_size, fewer files, or a larger target (size_gib)"
+        )
+
     def server_preallocation_bytes(self) -> int | None:
         """The granularity, where the servers' preallocation lays out the pieces."""
         if self.method == TOGETHER:

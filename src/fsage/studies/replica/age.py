@@ -149,9 +149,11 @@ def prepare(
         (folder / study / LAYOUTS).mkdir(parents=True, exist_ok=True)
         for name in names:
             os.replace(Path(place) / f"{name}.gz", folder / study / LAYOUTS / f"{name}.gz")
-    if own and base:
-        sentences.append(whole.write(own, base, folder / study))
-    (folder / study / f"{study}.yaml").write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+        if own and base:
+            sentences.append(whole.write(own, base, folder / study))
+        written = Path(place) / "study.yaml"
+        written.write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+        os.replace(written, folder / study / f"{study}.yaml")
     return study, sentences
 
 
@@ -220,7 +222,7 @@ def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> I
     ]
     for word, option, change, percents in changes:
         for percent in percents:
-            variant = _name_of(f"{name}_{word}_{percent:g}".replace(".", "_"), taken)
+            variant = _not_taken(f"{name}_{word}_{percent:g}".replace(".", "_"), taken)
             try:
                 yield variant, change(free_space, percent, SEED)
             except ValueError as error:
@@ -257,8 +259,11 @@ def _behind(device: int) -> list[Path]:
 def _name_of(source: str, taken: Sequence[str]) -> str:
     """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
-    if name in ("", EMPTY):
-        name = "layout"
+    return _not_taken("layout" if name in ("", EMPTY) else name, taken)
+
+
+def _not_taken(name: str, taken: Sequence[str]) -> str:
+    """A name, with a number where it is taken."""
     numbered = name
     number = 1
     while numbered in taken:

@@ -168,7 +168,7 @@ def measure(asked: guests.Question, check: bool) -> Json:
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
-                    for future in ended:
+                    for future in sorted(ended, key=lambda future: future.exception() is not None):  # none is lost
                         for cell, observation in future.result():
                             asked.keep(cell, observation)
                             measured += 1

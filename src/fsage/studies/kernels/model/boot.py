@@ -181,7 +181,10 @@ def _booted(
         if virtual:
             arguments.append("time-travel=inf-cpu")
         else:
-            arguments += [f"ubd{'abcdefgh'[number]}={disk}" for number, disk in enumerate(disks)]
+            for number, disk in enumerate(disks):
+                link = own / f"disk{number}"  # the name of an image may have commas and blanks, where a path may not
+                link.symlink_to(Path(disk).absolute())
+                arguments.append(f"ubd{'abcdefgh'[number]}={link}")
         arguments += ["init=/bin/sh", "--", str(own / "start")]
         environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
         program = [*registers.front(hidden), "env", *environment, f"./{kernel.program.name}", *arguments]
@@ -241,8 +244,9 @@ def package() -> Path:
     place = kept() / "guests" / digest
     place.parent.mkdir(parents=True, exist_ok=True)
     for other in place.parent.iterdir():  # of other versions
-        if time.time() - other.stat().st_mtime > UNUSED_S:
-            shutil.rmtree(other, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another guest's has its name just now
+            if time.time() - other.stat().st_mtime > UNUSED_S:
+                shutil.rmtree(other, ignore_errors=True)
     if not place.exists():
         part = Path(tempfile.mkdtemp(dir=place.parent))
         with zipfile.ZipFile(whole) as archive:

@@ -58,9 +58,10 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
     digest = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:12]
     path = place() / f"{name}-{digest}.img"
     noted = path.with_suffix(".json")
-    if path.exists() and noted.exists():
+    with contextlib.suppress(FileNotFoundError):  # it is not kept, or another command removes it just now
         os.utime(noted)  # it was used just now
-        return Image(path, json.loads(noted.read_text(encoding="utf-8")))
+        path.stat()
+        return Image(path, json.loads(noted.read_bytes()))
     limit_gib()  # what is wrong with it is said before the work
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{uuid.uuid4().hex[:8]}.part")
@@ -70,7 +71,9 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
         with contextlib.suppress(Failure):  # it is larger then, and not wrong
             run(["fallocate", "--dig-holes", str(part)])
         part.chmod(0o444)
-        noted.write_text(json.dumps(facts), encoding="utf-8")
+        about = part.with_suffix(".about.part")
+        about.write_text(json.dumps(facts), encoding="utf-8")
+        about.rename(noted)  # another command may have made the same image, and a third read what is noted of it
         part.rename(path)
     except Failure as why:
         if shutil.disk_usage(path.parent).free > FULL_BYTES:

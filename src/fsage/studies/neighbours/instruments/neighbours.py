@@ -186,6 +186,9 @@ class Neighbours(Instrument):
             self._count([{"at": time.monotonic(), **self.busy.take()}])
 
     def _count(self, looks: list[Json]) -> None:
+        for look in looks:
+            if "failed" in look:
+                self.why = self.why or f"stop_if: the probe beside {self.what} failed: {look['failed']}"
         self.taken += looks
         self.last += looks
         del self.last[: -2 * LAST]  # of the probe, and of servers
@@ -200,8 +203,6 @@ class Neighbours(Instrument):
     def _above(self) -> str | None:
         """Why others suffer, by the last looks; None: they do not."""
         in_a_row = self.stop_if["in_a_row"]
-        if self.last and "failed" in self.last[-1]:
-            return f"stop_if: the probe beside {self.what} failed: {self.last[-1]['failed']}"
         for name, limit in self.limits.items():
             values = [look[name] for look in self.last if name in look][-LAST:]
             above = [value for value in values if value > limit]
