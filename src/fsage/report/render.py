@@ -1,4 +1,4 @@
-"""Templates, the tables in them (rows in, plain dictionaries out), how numbers stand there; where pages go, and figures."""
+"""Templates, the tables in them (rows in, plain dictionaries out), how numbers stand there, and files of pages."""
 
 from __future__ import annotations
 
