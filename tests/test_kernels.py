@@ -73,7 +73,7 @@ def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(monkey
     monkeypatch.setattr(boot, "_places", lambda: list(map(Path, places)))
     if places == ["/proc"]:
         with pytest.raises(Refusal, match=r"/proc .*plain directory"):
-            boot.memory_place(256)
+            boot.memory_place()
         return
     with pytest.raises(Refusal, match="outside /dev, and none can be written: name one as TMPDIR"), boot.folder():
         pytest.fail("it is in a folder")

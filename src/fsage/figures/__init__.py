@@ -136,15 +136,6 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Band:
-    """A range of y."""
-
-    low: float
-    high: float
-    label: str
-
-
-@dataclass(frozen=True)
 class Lines(_Figure):
     """Medians with their intervals over a quantity or over levels (`x.ticks`: series then stand side by side)."""
 
@@ -152,7 +143,6 @@ class Lines(_Figure):
     x: Axis
     y: Axis
     levels: tuple[Level, ...] = ()
-    band: Band | None = None
 
     def table(self) -> Table:
         """A row a point."""
@@ -312,7 +302,6 @@ def lines(
     labels: Mapping[Any, str] | None = None,
     joined: bool = True,
     levels: Iterable[Level] = (),
-    band: Band | None = None,
     note: str = "",
 ) -> Lines:
     """A series for each value of the column `by`, its points in the order of the column `at`.
@@ -326,7 +315,7 @@ def lines(
         part = rows[rows[by] == value]
         if len(part):
             drawn.append(_series(label, part, at, joined))
-    return Lines(title, tuple(drawn), x, y, tuple(levels), band, note=note)
+    return Lines(title, tuple(drawn), x, y, tuple(levels), note=note)
 
 
 def placed(

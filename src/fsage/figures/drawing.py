@@ -58,12 +58,11 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
     """Medians with their intervals, each sample as a short stroke."""
     with style(size):
         labels = [line.label for line in lines.series] + [mark.label for mark in lines.levels if mark.label]
-        named = [*labels, lines.band.label] if lines.band else labels
         if lines.x.label:
             rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1)
         else:
             rows = 1
-        figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(named, size), tick_rows=rows)
+        figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(labels, size), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
         ticks = lines.x.ticks
@@ -79,8 +78,6 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
             if place is not None:
                 look = {"color": COLOURS[place % len(COLOURS)], "linewidth": 1.4, "linestyle": DASHES[1 + place % 7]}
             axes.axhline(level.value, zorder=1, label=level.label or None, **look)
-        if lines.band:
-            axes.axhspan(lines.band.low, lines.band.high, color="0.92", zorder=0, label=lines.band.label)
         if lines.y.limits:
             axes.set_ylim(*lines.y.limits)
         name_axes(axes, lines.x.label, lines.y.label, size)

@@ -183,9 +183,9 @@ def _over_sizes(calls: pd.DataFrame) -> figures.Figure | None:
     return figures.lines("One fallocate", rows.assign(name=names), "name", x, _logarithmic(rows))
 
 
-def _logarithmic(rows: pd.DataFrame, label: str = "one call, ms") -> figures.Axis:
+def _logarithmic(rows: pd.DataFrame) -> figures.Axis:
     """An axis whose ticks are powers of two, few enough to be read."""
-    return figures.Axis.powers(label, rows, written=_number)
+    return figures.Axis.powers("one call, ms", rows, written=_number)
 
 
 def calls(data: Data) -> Section | None:

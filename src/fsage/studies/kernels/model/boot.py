@@ -35,6 +35,7 @@ GUEST = "fsage.studies.kernels.host.guest"
 PREFIX = "fsage-guest-"
 UNUSED_S = 86400.0  # code of another version
 ABANDONED_S = 60.0  # a folder that nobody holds, and that is not just being made
+MEMORY_MIB = 384  # of a guest
 START_S = 180.0
 JOB_S = 60.0  # a guest has so long, on a machine that does much else
 LONGEST_S = 3600.0  # for a state
@@ -127,7 +128,6 @@ def boot(
     kernel: Kernel,
     work: Sequence[Json],
     disks: Sequence[str],
-    memory_mib: int = 384,
     limit_s: float | None = None,
     virtual: bool = False,
     stopped: Event | None = None,
@@ -140,7 +140,7 @@ def boot(
     """
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
-    how = (kernel, work, disks, memory_mib, limit_s, virtual, stopped or Event())
+    how = (kernel, work, disks, limit_s, virtual, stopped or Event())
     hidden = registers.are_hidden(kernel.name, kernel.program)
     ended = _booted(*how, hidden)
     if not hidden and registers.TOO_MANY in ended.console:  # it has started nothing yet
@@ -153,13 +153,12 @@ def _booted(
     kernel: Kernel,
     work: Sequence[Json],
     disks: Sequence[str],
-    memory_mib: int,
     limit_s: float,
     virtual: bool,
     stopped: Event,
     hidden: bool,
 ) -> Ended:
-    memory = memory_place(memory_mib)
+    memory = memory_place()
     with folder() as own:
         if virtual:
             work = [{**job, "image": disks[job["disk"]]} for job in work]
@@ -172,7 +171,7 @@ def _booted(
         given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         start = f"{given} exec {shlex.join(words)}\n"
         (own / "start").write_text(start, encoding="utf-8")
-        arguments = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
+        arguments = [f"mem={MEMORY_MIB}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
         arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
         arguments.append(f"initcall_blacklist={SPARED}")
         if hidden:
@@ -334,9 +333,9 @@ def check(kernel: Kernel) -> None:
         raise Refusal(f"{program} may not be executed by this user")
 
 
-def memory_place(memory_mib: int) -> Path:
+def memory_place() -> Path:
     """A folder for a guest's memory, which is a file that is executed. Raises Refusal."""
-    return roomy(memory_mib * MIB, executed=True)
+    return roomy(MEMORY_MIB * MIB, executed=True)
 
 
 def roomy(size: int, executed: bool = False) -> Path:
