@@ -38,6 +38,7 @@ from fsage.model import plugins
 from fsage.model.declaration import complete
 from fsage.model.request import Request
 from fsage.plan.target import load_target
+from fsage.run.runs import identity
 from fsage.study import StudyError
 
 root = pytest.mark.root
@@ -49,9 +50,10 @@ EMPTY: Request = {"steps": [], "state": "empty", "reuse": "fresh"}
 def agent(verb: str, spec: Spec, *front: str, user: int | None = None, **environment: str) -> tuple[int, Any]:
     """Exit code and answer of a verb, in a process of its own."""
     python = "/usr/bin/python3" if user else sys.executable  # that of another user may not be his
+    request = {"holder": identity("snakemake")} if verb == "hold" else {}
     done = subprocess.run(
         [*front, python, "-m", "fsage.host", verb],
-        input=json.dumps({"target": spec}),
+        input=json.dumps({"target": spec, "request": request}),
         capture_output=True,
         text=True,
         check=False,
@@ -126,7 +128,7 @@ def test_a_home_that_others_have_a_hand_in_is_refused(directory_target, tmp_path
     spec = {**directory_target, "home": str(home)}
     for verb in ("create", "remove", "claim", "release", "hold", "bundle", "recover"):
         with pytest.raises(Refusal, match=message):
-            VERBS[verb](spec, {"holder": None}, False)
+            VERBS[verb](spec, {"holder": identity("snakemake")}, False)
     assert everything(tmp_path) == before and not Path(spec["directory"]).exists()
 
 

@@ -24,7 +24,7 @@ from fsage.plan import Plan, load_plan, results, words
 from fsage.plan.estimates import STATE_S
 from fsage.plan.pool import Pool
 from fsage.plan.settings import Commands
-from fsage.plan.target import load_target
+from fsage.plan.target import load_claim, load_target
 from fsage.records import store
 from fsage.run import adaptive, job, progress, request, runs
 from fsage.run.conclusion import conclude
@@ -459,6 +459,10 @@ def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):
     assert store.metrics_of(plan, STATE, first) == {"read_bw_mib_s": 50}
     results.write(path, {"status": "failed", "metrics": {"read_bw_mib_s": 50}})
     assert store.metrics_of(plan, STATE, first) == {}
+    for content in (["claimed"], {"calibration": "fast"}):  # of a crate: the report was a traceback
+        results.write(plan.results.claim, content)
+        with pytest.raises(StudyError, match=f"{re.escape(str(plan.results.claim))}.*; move it away"):
+            load_claim(plan.results.claim)
 
 
 def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan):

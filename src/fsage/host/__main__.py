@@ -49,14 +49,14 @@ def hold(spec: Json, request: Request, check: bool) -> Json:
         if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
             claim.forget(complete(spec))  # it was never claimed, because that was refused for one
         return {"changed": changed, "msg": f"target {home.name} is free"}
+    if not request.get("holder"):
+        raise Refusal("the request names no run, and runs hold targets: `snakemake STUDY` is one; nothing was touched")
     if request.get("claim"):  # of the launcher's copy: once a run, what each state would refuse
         refuse_other_claim(request, claim_of(complete(spec)))
     with lease.held(home, request):
         pass
-    if not request["holder"]:
-        raise Refusal("the request names no run, and runs hold targets: `snakemake STUDY` is one; nobody holds it")
     tune.untune(spec, request, check)  # what a killed run of this target left
-    return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'])}"}
+    return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
 def apply_step(given: Json, request: Request, check: bool) -> Json:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TypedDict, cast
 
 import yaml
 
 from fsage import seam
-from fsage.base import MIB, Refusal
+from fsage.base import MIB, Json, Refusal
 from fsage.base.message import write_whole
 from fsage.model import kinds, limits
 from fsage.model.claim import Claim
@@ -317,9 +317,15 @@ def is_here(inventory: Path) -> bool:
     return hosts.exists() and "ansible_connection: local" in hosts.read_text(encoding="utf-8")
 
 
+class Calibrated(TypedDict, total=False):
+    """What a report says of a claim, which with a crate comes from elsewhere."""
+
+    calibration: Json
+
+
 def load_claim(path: Path) -> Claim | None:
     """The copy of the claim, or None before the target was claimed. Raises StudyError for what is no claim."""
-    claim = results.read(path)
-    if claim is not None and not isinstance(claim, dict):
-        raise StudyError(f"{path}: {show(claim)} is no claim; move it away and claim the target again")
-    return cast(Claim, claim)
+    try:
+        return cast(Claim, results.read_as(Calibrated, path))
+    except ValueError as why:
+        raise StudyError(str(why)) from why
