@@ -28,6 +28,7 @@ from fsage.plan.target import load_target
 from fsage.records import store
 from fsage.run import adaptive, job, progress, request, runs
 from fsage.run.conclusion import conclude
+from fsage.run.play import PlayFailed
 from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.files import read_yaml
@@ -417,7 +418,7 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     assert reasons() == [None, None]
 
 
-def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan):
+def test_what_a_stop_rule_left_out_is_missing_once_the_rule_or_a_record_is_another_one(plan, monkeypatch):
     def with_rule(stop):
         return edited(plan, changed(cells={"iterations": 7 if stop is None else 5, "stop": stop}))
 
@@ -434,6 +435,14 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan)
         assert left == [cell.name for cell in loose.cells[STATE][5:]] and other.manifest(STATE) == loose.manifest(STATE)
         lines, code = conclude(Pool((other,)))
         assert code == 1 and {f"missing: {STATE} {name}" for name in left} <= set(lines)
+    record_of(plan, loose.cells[STATE][0]).unlink()
+    assert again(loose).to_measure(STATE) == [loose.cells[STATE][0], *loose.cells[STATE][5:]], "it is decided anew"
+    with pytest.raises(PlayFailed, match="3 cells of state"):
+        monkeypatch.setattr(job, "visit_cells", lambda *given: (PlayFailed("refused"), []))
+        job.measure(again(loose), STATE, plan.studies)
+    rates = {"write_bw_mib_s": 50.0, "read_bw_mib_s": 999.0}
+    results.write(record_of(plan, loose.cells[STATE][0]), {"status": "valid", "attempt": 2, "metrics": rates})
+    assert job.due(again(loose), STATE) == [loose.cells[STATE][5]], "which stay so once it is measured"
 
 
 def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):
