@@ -285,11 +285,13 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     said = " ".join(done.stderr.split())
     assert "target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
     assert not (tmp_path / "cache/fsage").exists() and not list(tmp_path.glob("results/**/*.json"))
+    here = load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results")
+    assert "note kernels: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here" in "\n".join(words.notes(here))
     elsewhere = shutil.copytree(ROOT / "inventories/kernel", tmp_path / "inventories/kernel")
     hosts = elsewhere / "hosts.yml"
     hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
     planned = load_plan(ROOT / "config/kernels.yaml", elsewhere, tmp_path / "results")
-    planned.target.check_kernels(planned.inventories, planned.missing_cells())
+    assert planned.target.why_no_kernel(planned.inventories, planned.missing_cells()) is None
 
 
 def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
