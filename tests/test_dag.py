@@ -144,6 +144,14 @@ def test_what_is_to_be_made_is_named_so_that_snakemake_finds_it(goals, why):
         invocation.check_goals(goals, sorted(STUDIES), ["claim_local", "report_quickstart"])
 
 
+@pytest.mark.parametrize("option", ["-R", "--until", "--omit-from"])
+def test_an_option_that_takes_the_study_is_the_reason_why_none_is_named(option):
+    words = [option, "report_quickstart", "quickstart"]
+    said = "an option takes quickstart as its own: put -- before the study"
+    with mock.patch.dict(os.environ), pytest.raises(StudyError, match=said):
+        invocation.begin({}, words, invocation.goals(words))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

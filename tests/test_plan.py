@@ -28,6 +28,7 @@ from fsage.plan.target import load_claim, load_target
 from fsage.records import store
 from fsage.run import adaptive, job, progress, request, runs
 from fsage.run.conclusion import conclude
+from fsage.run.play import PlayFailed
 from fsage.study import StudyError
 from fsage.study.cells import Cell
 from fsage.study.files import read_yaml
@@ -284,11 +285,13 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     said = " ".join(done.stderr.split())
     assert "target kernel: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here. `fsage kernels" in said
     assert not (tmp_path / "cache/fsage").exists() and not list(tmp_path.glob("results/**/*.json"))
+    here = load_plan(ROOT / "config/kernels.yaml", ROOT / "inventories/kernel", tmp_path / "results")
+    assert "note kernels: kernel 6.12, 7.2: there is 5.10.46, 6.1.176 here" in "\n".join(words.notes(here))
     elsewhere = shutil.copytree(ROOT / "inventories/kernel", tmp_path / "inventories/kernel")
     hosts = elsewhere / "hosts.yml"
     hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
     planned = load_plan(ROOT / "config/kernels.yaml", elsewhere, tmp_path / "results")
-    planned.target.check_kernels(planned.inventories, planned.missing_cells())
+    assert planned.target.why_no_kernel(planned.inventories, planned.missing_cells()) is None
 
 
 def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
@@ -417,7 +420,7 @@ def test_a_cell_with_a_reason_is_not_missing_until_it_is_struck(plan):
     assert reasons() == [None, None]
 
 
-def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan):
+def test_what_a_stop_rule_left_out_is_missing_once_the_rule_or_a_record_is_another_one(plan, monkeypatch):
     def with_rule(stop):
         return edited(plan, changed(cells={"iterations": 7 if stop is None else 5, "stop": stop}))
 
@@ -434,6 +437,14 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_is_another_one(plan)
         assert left == [cell.name for cell in loose.cells[STATE][5:]] and other.manifest(STATE) == loose.manifest(STATE)
         lines, code = conclude(Pool((other,)))
         assert code == 1 and {f"missing: {STATE} {name}" for name in left} <= set(lines)
+    record_of(plan, loose.cells[STATE][0]).unlink()
+    assert again(loose).to_measure(STATE) == [loose.cells[STATE][0], *loose.cells[STATE][5:]], "it is decided anew"
+    with pytest.raises(PlayFailed, match="3 cells of state"):
+        monkeypatch.setattr(job, "visit_cells", lambda *given: (PlayFailed("refused"), []))
+        job.measure(again(loose), STATE, plan.studies)
+    rates = {"write_bw_mib_s": 50.0, "read_bw_mib_s": 999.0}
+    results.write(record_of(plan, loose.cells[STATE][0]), {"status": "valid", "attempt": 2, "metrics": rates})
+    assert job.due(again(loose), STATE) == [loose.cells[STATE][5]], "which stay so once it is measured"
 
 
 def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):

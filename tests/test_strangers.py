@@ -99,6 +99,8 @@ def test_a_file_where_a_folder_is_expected_is_refused(fsage, tmp_path) -> None:
         ("--target lokal plan quickstart", "lokal"),
         ("--target lokal doctor", "target 'lokal'"),
         ("--target lokal evidence .", "target 'lokal'"),
+        ("hold lokal", "target 'lokal'"),
+        ("hold --release lokal", "target 'lokal'"),
         ("--target local plan quickstart --budget 20s", "its primary comparisons alone take"),
         ("plan iocontrol --budget 8h", "a budget needs states that differ in capacity"),
     ],

@@ -19,7 +19,7 @@ def main() -> None:
             from fsage.cli import main as whole
 
             whole()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = str(error) if isinstance(error, Refusal) else plugins.blamed(error)
             if why is None:
                 raise

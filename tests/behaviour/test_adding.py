@@ -190,6 +190,7 @@ def refused(extension: str) -> str:
         ("doctor.py", "def checks():\n    return 1 / 0", "cut/doctor.py, line 2: ZeroDivisionError: division by zero"),
         ("doctor.py", "", "cut/doctor.py: AttributeError: module 'fsage.studies.cut.doctor' has no attribute 'checks'"),
         ("command.py", "def app(:", "cut/command.py, line 1: SyntaxError: "),
+        ("model.py", "import sys\nsys.exit(3)", "cut/model.py, line 2: SystemExit: 3"),
     ],
 )
 def test_what_is_wrong_in_its_code_is_said_in_a_sentence(tmp_path: Path, file: str, text: str, said: str) -> None:

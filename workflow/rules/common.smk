@@ -30,7 +30,7 @@ try:
         CALL = invocation.join()
 except (ValueError, OSError, Refusal, runs.Superseded) as error:
     invocation.refuse(in_words(error))
-except Exception as error:
+except (Exception, SystemExit) as error:
     why = plugins.blamed(error)
     if why is None:
         raise

@@ -77,11 +77,14 @@ def hold(
     release: Annotated[bool, typer.Option("--release", help="give them back")] = False,
 ) -> None:
     """Take targets' leases for this run, or refuse naming who holds them. A killed run's is taken over."""
+    from fsage.plan.target import load_target
     from fsage.run import runs
     from fsage.run.play import PlayFailed
 
     where_: Where = context.obj
     killed = runs.gone()
+    for name in targets:
+        load_target(where_.inventories / name)  # before anything is written
     if release:
         for name in targets:
             _lease(where_, name, "absent", killed)

@@ -125,7 +125,10 @@ def module(core: str, part: str, name: str, offers: Collection[str] = ()) -> Mod
 def blamed(error: BaseException) -> str | None:
     """What went wrong in the code of an extension, and where; None for an error that is not of it."""
     folders = tuple(f"{folder}/" for folder in (*EXTENSIONS.values(), *importlib.import_module(STUDIES).__path__[1:]))
-    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    frames = list(traceback.extract_tb(error.__traceback__))
+    if isinstance(error, SystemExit):  # which a command may raise, and no module while it is imported
+        frames = [frame for frame in frames if frame.name == "<module>"]
+    places = [(frame.filename, frame.lineno) for frame in frames]
     if isinstance(error, SyntaxError):
         places.append((error.filename or "", error.lineno))
     if isinstance(error, AttributeError):  # its module lacks a name, or a class in it

@@ -130,16 +130,31 @@ class Plan:
         return [*records, *map(self.manifest, self.states)]
 
     def skipped(self, state: str) -> dict[str, Row]:
-        """Cell -> the row of a manifest that says why it was not measured. A stop rule counts as the study has it."""
+        """Cell -> the row of a manifest that says why it was not measured.
+
+        A stop rule counts as the study has it, and where no other cell of the group is missing.
+        """
         rows = self.results.skipped(state)
+        if not rows:
+            return {}
         stop = self.study.cells.stop
+        recorded = self.results.recorded(state)
         skipped = {}
+        by_rule = []
+        wanting = set()
         for cell in self.cells[state]:
             row = rows.get(cell.name)
             if row and row["params"] == cell.params:
                 why = str(row["why"])
-                if not why.startswith(NOT_NEEDED) or (stop and why.startswith(stop.reason)):
+                if not why.startswith(NOT_NEEDED):
                     skipped[cell.name] = row
+                elif stop and why.startswith(stop.reason):
+                    by_rule.append(cell)
+            elif cell.kind == "planned" and cell.name not in recorded:
+                wanting.add(cell.group)
+        for cell in by_rule:
+            if cell.group not in wanting:
+                skipped[cell.name] = rows[cell.name]
         return skipped
 
     @cached_property

@@ -73,9 +73,14 @@ def window_end(text: str, now: datetime) -> datetime:
                 moment += timedelta(days=1)
             return moment.astimezone()
         moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo else moment.astimezone()
+        moment = moment if moment.tzinfo else moment.astimezone()
     except (ValueError, OverflowError):
         raise StudyError(f"until: {text!r} is no time; write 18:00 or 2026-11-21T18:00") from None
+    if moment <= now:
+        raise StudyError(
+            f"until: {text!r} is over: it is {now:%Y-%m-%d %H:%M} by this machine's clock; name a later time"
+        )
+    return moment
 
 
 def length(text: str) -> timedelta:

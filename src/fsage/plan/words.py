@@ -164,6 +164,9 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
             f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"
         )
+    no_kernel = plan.target.why_no_kernel(plan.inventories, plan.missing_cells())
+    if no_kernel:
+        said.append(no_kernel)
     seconds = 0.0
     written_bytes = 0
     for _, part_s, part_bytes in plan.parts():

@@ -130,22 +130,22 @@ def quarantine(plan: Plan, chosen: Callable[[str, str], bool], statuses: set[str
                 _move(path, quarantine_folder(plan) / state / f"{name}.{record['attempt']}.json")
                 count += 1
         if not statuses or SKIPPED in statuses:
-            count += _strike(plan, state, names)
+            struck = names & plan.skipped(state).keys() - plan.results.recorded(state)
+            strike(plan, state, struck)
+            count += len(struck)
         if names and not plan.results.recorded(state) and plan.results.state(state).exists():
             _move(plan.results.state(state), quarantine_folder(plan) / f"{state}.{time.time_ns()}.json")
     return count
 
 
-def _strike(plan: Plan, state: str, names: set[str]) -> int:
-    """Strike the reasons of cells from a state's manifests; of how many there were any."""
-    struck = names & plan.skipped(state).keys() - plan.results.recorded(state)
-    if not struck:
-        return 0
+def strike(plan: Plan, state: str, names: set[str]) -> None:
+    """Strike the reasons of cells, if there are any, from a state's manifests."""
+    if not names & plan.results.skipped(state).keys():
+        return
     for path in plan.results.manifests_of(state):
         manifest = results.read(path)
-        manifest["cells"] = [row for row in manifest["cells"] if not row["why"] or row["cell"] not in struck]
+        manifest["cells"] = [row for row in manifest["cells"] if not row["why"] or row["cell"] not in names]
         results.write(path, manifest)
-    return len(struck)
 
 
 def _move(path: Path, to: Path) -> None:

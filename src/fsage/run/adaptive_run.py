@@ -111,9 +111,9 @@ class AdaptiveRun:
         for layout in self.layouts[state]:
             for cell in owners[layout].cells[layout]:
                 if cell.kind == "planned":
-                    cells.setdefault(job.group_of(cell), []).append(OfLayout(layout, cell))
+                    cells.setdefault(cell.group, []).append(OfLayout(layout, cell))
                 elif cell.kind == "sentinel":
-                    sentinels.setdefault(job.group_of(cell), []).append(OfLayout(layout, cell))
+                    sentinels.setdefault(cell.group, []).append(OfLayout(layout, cell))
         groups = []
         for alike, planned in cells.items():
             planned.sort(key=lambda each: each.cell.params["iteration"])

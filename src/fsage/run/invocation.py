@@ -123,7 +123,7 @@ def begin(
     os.environ |= settings.places(config, os.environ)
     studies = study_files()
     if goals is not None:
-        check_goals(goals, studies)
+        check_goals(goals, studies, words=words)
     requested = settings.requested(words, studies)
     if not os.environ["FSAGE_TARGET"]:
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in requested])
@@ -173,13 +173,18 @@ def goals(words: Sequence[str]) -> set[str] | None:
     return set(given.targets)
 
 
-def check_goals(goals: Collection[str], studies: Collection[str], rules: Collection[str] | None = None) -> None:
+def check_goals(
+    goals: Collection[str], studies: Collection[str], rules: Collection[str] | None = None, words: Sequence[str] = ()
+) -> None:
     """Raise StudyError where no study is named, or one in a way in which none is; what is a rule is known once it is.
 
     Snakemake itself would make the first rule's files, or say that no rule makes them.
     """
     there = f"there are: {', '.join(studies) or 'none'}"
     if not goals:
+        taken = settings.requested(words, studies)
+        if taken:
+            raise StudyError(f"no study is named, for an option takes {taken[0]} as its own: put -- before the study")
         raise StudyError(f"no study is named, so there is nothing to do: ./run snakemake STUDY; {there}")
     for goal in sorted(set(goals) - set(studies) - set(rules or ())):
         path = Path(goal)

@@ -5,7 +5,6 @@ Which cells a visit measures follows from what is recorded, and from the stop ru
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,6 +48,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
     when cells are left; what was measured is in the store, and the next run measures the rest.
     """
     take(plan, state)
+    store.strike(plan, state, {cell.name for cell in plan.to_measure(state)})  # what a stop rule said of other records
     progress = None
     failed = None
     why = "no reason"
@@ -157,13 +157,8 @@ def groups(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     by_group: dict[str, list[Cell]] = {}
     planned = [cell for cell in cells if cell.kind == "planned"]
     for cell in sorted(planned, key=lambda cell: cell.params["iteration"]):
-        by_group.setdefault(group_of(cell), []).append(cell)
+        by_group.setdefault(cell.group, []).append(cell)
     return by_group
-
-
-def group_of(cell: Cell) -> str:
-    """What cells that differ in the iteration alone have in common."""
-    return json.dumps({**cell.params, "iteration": None, "place": None}, sort_keys=True)
 
 
 def _narrow(plan: Plan, state: str, group: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import re
 from collections.abc import Collection, Iterable
@@ -53,6 +54,11 @@ class Cell(NamedTuple):
     kind: str
     params: Json
     order: int
+
+    @property
+    def group(self) -> str:
+        """What cells that differ in the iteration alone have in common."""
+        return json.dumps({**self.params, "iteration": None, "place": None}, sort_keys=True)
 
 
 class Combination(NamedTuple):
