@@ -208,7 +208,10 @@ def test_a_kernel_that_cells_name_is_no_condition_and_another_one_is():
     assert "Samples differ in kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
     rows["mb_max_linear_groups"] = [None, 0.0]  # Linux 5.10 has no such setting
     assert len(conditions(rows)) == 3
-    assert conditions(rows.assign(**{"param.kernel": ["5.10", "7.2"]})) == []
+    named = rows.assign(**{"param.kernel": ["5.10", "7.2"]})
+    assert conditions(named) == []
+    tools = {"tool.fio": ["3.33", "3.41"], "tool.ior": "4.0"}  # of the tools only those that differ
+    assert conditions(named.assign(**tools))[0] == "Samples differ in tools: fio=3.33: 1 sample, fio=3.41: 1 sample."
 
 
 def test_the_answer_tells_fragmentation_from_fullness_and_decodes_what_the_report_is_full_of(quickstart, tmp_path):

@@ -191,7 +191,9 @@ def test_layouts_against_a_state_of_one_layout_are_over_its_median():
     found, inverse = factor(ours, reference), factor(reference, ours)
     assert (found.value, found.interval.low, found.interval.high, found.over) == (0.82, 0.7, 0.9, " over 5 layouts")
     assert (inverse.value, inverse.interval.high) == pytest.approx((1 / 0.82, 1 / 0.7))
-    assert factor(Units("layout", {1: 80.0, 2: 84.0}), reference).interval is None
+    for kind in ("layout", "target"):
+        few = factor(Units(kind, {1: 80.0, 2: 84.0}), reference)
+        assert few.interval is None and few.why == f"2 of the 5 {kind}s that an interval needs"
 
 
 # the headline

@@ -197,7 +197,7 @@ def planned_jobs(plan: Plan, size: int | None, adaptive: bool) -> list[Job]:
             jobs.append(_visit(plan, states[first : first + size], size, len(jobs) + 1))
     measured = tuple(state for state, cells in plan.todo.items() if not cells)
     if measured:
-        what = f"List the records of {len(measured)} states"
+        what = f"List the records of {counted(len(measured), 'state')}"
         jobs.append(Job(f"list_{study}", ("visit", study, *measured), measured, 0, what))
     return jobs
 
@@ -210,7 +210,7 @@ def _visit(plan: Plan, names: tuple[str, ...], size: int, number: int) -> Job:
     cells = counted(count, "cell")
     if size > 1:
         name = f"visit_{study}_{number}"
-        what = f"Visit {len(names)} states, {first} to {names[-1]}: {cells}"
+        what = f"Visit {counted(len(names), 'state')}, {' to '.join(dict.fromkeys((first, names[-1])))}: {cells}"
     elif first in plan.unreached:
         name = f"{plan.states[first].last_step}_{study}_{first}"
         what = f"Bring the target into state {first}, and measure {cells}"
