@@ -89,7 +89,7 @@ def test_a_client_that_does_not_see_the_claim_ends_the_claim(tmp_path):
     spec, request = hosts_of(tmp_path, lies, "servers", TRUTH)
     spec |= {"amount_mib": 8, "scale": {"file_size": 0.125, "tasks": 1}}
     claim.create(spec, request, False)
-    with pytest.raises(Refusal, match=r"^n2: .* has no note of that claim .*fsage_target.home: declare one that each of"):
+    with pytest.raises(Refusal, match=r"^n2: .* has no note of that claim .*fsage_target.home: declare one"):
         claim.claim(spec, request, False)
     assert not (tmp_path / "t").exists() and not (home / "t/claim.json").exists()
 

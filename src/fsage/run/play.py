@@ -154,6 +154,9 @@ def reason(output: str) -> str:
     if whys:
         host = list(whys)[-1]
         return f"{host}: {whys[host]}"
+    lacking = re.search(r"Could not match supplied host pattern, ignoring: (\w+)", output)
+    if lacking:
+        return f"the inventory has no group {lacking[1]}: add it to its hosts.yml, if only as `{lacking[1]}:`"
     errors = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
     if errors:
         return errors[-1].strip()
