@@ -100,7 +100,10 @@ def tell(command: list[str]) -> None:
             if SAID_BY_A_HOST.match(line):
                 print(printable(line.rstrip("\n")), flush=True)
     if process.returncode:
-        raise PlayFailed(reason(output))
+        why = reason(output)
+        if "]: UNREACHABLE! =>" in output:
+            why += ". If this host does not come back, take it out of the inventory's hosts.yml and give the command again"
+        raise PlayFailed(why)
 
 
 def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None) -> int:
