@@ -39,6 +39,7 @@ def test_probe_says_what_can_be_done(local_target, directory_target):
     assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun", "srun", "blastn", "makeblastdb"}
     assert found["io_controller"]["usable"] == (found["io_controller"]["unavailable_because"] is None)
     assert found["kernel"] and found["host"] in answer["msg"]
+    assert found["tools"]["srun"] is None, "it is asked only where it launches"
     assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["probe"]["missing"])
     answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
     assert not answer["probe"]["able"] and "which is memory" in answer["msg"]

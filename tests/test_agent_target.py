@@ -88,6 +88,8 @@ def test_size_follows_the_free_space(new_target, tmp_path):
         assert "1 x 1.25 GiB" in said and said.endswith("(as declared)")
         with pytest.raises(Refusal, match=r"GiB free, and half of it, .* is less than fsage_target.minimum_gib, 2"):
             claim.create({**new_target, "minimum_gib": 2}, {}, False)
+        with pytest.raises(Refusal, match=r"size_gib, 1.25, is less than fsage_target.minimum_gib, 2: declare a"):
+            claim.create({**new_target, "size_gib": 1.25, "minimum_gib": 2}, {}, False)
         assert not (backing.point / "images").exists()
 
 

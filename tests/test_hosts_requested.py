@@ -11,7 +11,8 @@ import pytest
 from local_targets import claimed
 
 from fsage.base import Refusal
-from fsage.host import host_agent, remote
+from fsage.host import __main__ as agent
+from fsage.host import host_agent, remote, states
 from fsage.host.cells import measure
 from fsage.host.remote import probe, remote_hosts
 from fsage.host.remote.remote_hosts import Hosts
@@ -73,8 +74,30 @@ def test_other_clients_than_those_of_the_claim_are_refused(directory_target):
     claimed(directory_target)
     clients = [{"name": "n1"}, {"name": "n2"}]
     request = {"study": "s", "state": "empty", "steps": [], "hosts": {"clients": clients, "servers": []}}
-    with pytest.raises(Refusal, match=r"was claimed for the clients .*, and the inventory names n1, n2: a study's"):
-        measure.measure(directory_target, {**request, "reuse": "nested", "cells": []}, False)
+    request |= {"reuse": "nested", "cells": [], "claim": claim.claim(directory_target, {}, True)["claim"]["id"]}
+    for verb in measure.measure, states.scrub, lambda *given: states.begin(None, *given), claim.claim, agent.hold:
+        with pytest.raises(Refusal, match=r"was claimed for the clients .*, and the inventory names n1, n2: a study's"):
+            verb(directory_target, request, False)
+
+
+@pytest.mark.root
+def test_a_client_that_does_not_see_the_claim_ends_the_claim(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(0o755)
+    own = f"mount --make-rprivate / && mount -t tmpfs none {home}"
+    lies = ["import ctypes", "ctypes.CDLL(None).unshare(0x20000)", f"assert os.system('{own}') == 0"]  # CLONE_NEWNS
+    spec, request = hosts_of(tmp_path, lies, "servers", TRUTH)
+    spec |= {"amount_mib": 8, "scale": {"file_size": 0.125, "tasks": 1}}
+    claim.create(spec, request, False)
+    with pytest.raises(Refusal, match=r"^n2: .* has no note of that claim .*fsage_target.home: declare one"):
+        claim.claim(spec, request, False)
+    assert not (tmp_path / "t").exists() and not (home / "t/claim.json").exists()
+
+
+def test_a_loop_target_has_one_client(tmp_path):
+    spec = {"name": "t", "kind": "loop", "home": str(tmp_path / "home")}
+    with pytest.raises(Refusal, match=r"of kind loop, which one host uses, and the inventory names .* n1, n2;"):
+        claim.create(spec, {"hosts": {"clients": [{"name": "n1"}, {"name": "n2"}]}}, False)
 
 
 def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path, monkeypatch):

@@ -246,13 +246,15 @@ def test_a_request_is_a_file_and_never_a_template(given: str | None, said: str, 
         ("{none}", ": No such file or directory"),
         ("{deep}", "is nested deeper than 32 levels"),
         ("{list}", "is [], and a block of keys is wanted"),
+        ("{empty}", "is empty: what was to write it has failed"),
     ],
 )
 def test_a_file_that_holds_no_request_is_refused(given: str, said: str, tmp_path: Path) -> None:
-    place = {name: tmp_path / name for name in ("fifo", "none", "deep", "list")}
+    place = {name: tmp_path / name for name in ("fifo", "none", "deep", "list", "empty")}
     os.mkfifo(place["fifo"])
     place["deep"].write_text("[" * 10**6)
     place["list"].write_text("[]")
+    place["empty"].touch()
     with pytest.raises(Unacceptable) as why:
         action().request_of("scrub", given.format(**place))
     assert said in str(why.value) and "`fsage request STUDY STATE > request.json`" in str(why.value)

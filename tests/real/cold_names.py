@@ -16,9 +16,8 @@ from typing import Any
 
 from states import phases_of
 
-from fsage.host.cells import measure
 from fsage.host.cells.phases import Phases
-from fsage.host.remote.remote_hosts import Hosts
+from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.states.inspection import remove_measured
 from fsage.host.system import caches, lctl
 from fsage.host.targets import claims
@@ -78,7 +77,7 @@ def main(spec: dict[str, Any], request: Request, times: int) -> dict[str, dict[s
     """Phase -> way -> {"requests", "operations", "wall_s", "metadata"} of each time."""
     target = opened(spec, request)
     found: dict[str, dict[str, list[dict]]] = {}
-    with closing(Hosts(target.spec, target.claim, measure.hosts_of(target, request))) as hosts:
+    with closing(Hosts(target.spec, target.claim, inventory_of(request))) as hosts:
         phases = phases_of(target, hosts, Counted)
         state = claims.read_token(target.mounts[0])
         for _ in range(times):

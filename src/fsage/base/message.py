@@ -72,6 +72,8 @@ def read(text: bytes | str, most_bytes: float = math.inf) -> object:
     except Unacceptable:
         raise
     except ValueError as error:  # UnicodeDecodeError too
+        if not text.strip():
+            raise Unacceptable("is empty: what was to write it has failed, and said why") from None
         raise Unacceptable(f"is not JSON ({error})") from None
     check(value)
     return value

@@ -21,11 +21,12 @@ from fsage.host import instruments, states
 from fsage.host.cells import measure, observed
 from fsage.host.device import capabilities
 from fsage.host.instruments import cleanup
+from fsage.host.remote.remote_hosts import refuse_unfit
 from fsage.host.system import commands, kernel, namespace, space
 from fsage.host.targets import kinds as targets
 from fsage.host.targets import lease
 from fsage.host.targets.kinds import Verb
-from fsage.host.targets.opening import claim_of, refuse_other_claim
+from fsage.host.targets.opening import claim_of, refuse_other_claim, refuse_other_clients
 from fsage.host.verbs import checks, claim, preallocation, tune
 from fsage.model import kinds, structure
 from fsage.model.declaration import complete, home_of
@@ -52,7 +53,11 @@ def hold(spec: Json, request: Request, check: bool) -> Json:
     if not request.get("holder"):
         raise Refusal("the request names no run, and runs hold targets: `snakemake STUDY` is one; nothing was touched")
     if request.get("claim"):  # of the launcher's copy: once a run, what each state would refuse
-        refuse_other_claim(request, claim_of(complete(spec)))
+        claimed = claim_of(complete(spec))
+        refuse_other_claim(request, claimed)
+        refuse_other_clients(request, claimed)
+        lease.refuse_if_held(home, request)
+        refuse_unfit(complete(spec), claimed, request)
     with lease.held(home, request):
         pass
     tune.untune(spec, request, check)  # what a killed run of this target left

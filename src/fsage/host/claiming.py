@@ -327,7 +327,7 @@ def new(spec: Spec, request: Asker, stores: list[ClaimedStore]) -> Claim:
         **claims.here(),
         "kernel": uname.release,
         "stores": stores,
-        "tools": containers.versions(spec["containers"]),
+        "tools": containers.versions(spec["containers"], spec["launcher"]),
         "containers": spec["containers"],
         "images": containers.digests(spec["containers"]),
         "tasks": tasks_of(spec),

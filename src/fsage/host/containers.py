@@ -87,9 +87,16 @@ def _sha256(path: Path, modified_ns: int) -> str:
     return digest.hexdigest()
 
 
-def versions(images: str | None) -> dict[str, str | None]:
-    """The version that each measuring tool gives of itself, from its image if there are; None where there is none."""
-    return {name: _version(name, [*tools.command(name, images), *tools.named(name).options]) for name in tools.names()}
+def versions(images: str | None, launcher: str) -> dict[str, str | None]:
+    """The version that each measuring tool gives of itself, from its image if there are; None where there is none.
+
+    srun is asked only where it launches: without Slurm's configuration it may wait for long.
+    """
+    found = {}
+    for name in tools.names():
+        asked = name != "srun" or launcher == name
+        found[name] = _version(name, [*tools.command(name, images), *tools.named(name).options]) if asked else None
+    return found
 
 
 def why_unusable(images: str | None, tool: str = NEEDED) -> str | None:

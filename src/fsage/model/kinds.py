@@ -131,7 +131,7 @@ class Directory(Kind):
     kind = "directory"
     title = "a plain directory, whose file system is others' too"
     takes_turns = True
-    how_shared = "; of several clients all share fsage_target.home"
+    how_shared = ". Its clients share the folder fsage_target.home: declare one that each of them sees"
 
     @classmethod
     def most_bytes(cls, spec: Spec) -> int | None:

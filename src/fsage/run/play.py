@@ -100,7 +100,10 @@ def tell(command: list[str]) -> None:
             if SAID_BY_A_HOST.match(line):
                 print(printable(line.rstrip("\n")), flush=True)
     if process.returncode:
-        raise PlayFailed(reason(output))
+        why = reason(output)
+        if "]: UNREACHABLE! =>" in output:
+            why += ". If this host does not come back, take it out of the inventory's hosts.yml and give the command again"
+        raise PlayFailed(why)
 
 
 def follow(process: subprocess.Popen[bytes], progress: Callable[[], Line] | None) -> int:
@@ -154,6 +157,9 @@ def reason(output: str) -> str:
     if whys:
         host = list(whys)[-1]
         return f"{host}: {whys[host]}"
+    lacking = re.search(r"Could not match supplied host pattern, ignoring: (\w+)", output)
+    if lacking:
+        return f"the inventory has no group {lacking[1]}: add it to its hosts.yml, if only as `{lacking[1]}:`"
     errors = re.findall(r"^(?:\[ERROR\]:|ERROR!) *(.*)", output, re.MULTILINE) or output.strip().splitlines()
     if errors:
         return errors[-1].strip()

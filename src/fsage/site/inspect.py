@@ -151,6 +151,7 @@ def _groups(inventory: Path, read: Json | None = None) -> dict[str, list[str]]:
     return groups
 
 
+GROUPS = ("launcher", "servers")
 MUST_HAVE_HOSTS = ("clients",)
 
 
@@ -175,7 +176,12 @@ def _refused(site: Site) -> list[str]:
 
 def _empty(site: Site, target: Target) -> list[str]:
     named = target.of_kind.named_hosts(target.spec)
-    return [
+    sentences = [
+        f"the inventory has no group {group}, which playbooks name: add it to hosts.yml, if only as `{group}:`"
+        for group in GROUPS
+        if group not in site.groups
+    ]
+    return sentences + [
         f"group {group} has no host: name at least one in the inventory's hosts.yml"
         for group in (*MUST_HAVE_HOSTS, *filter(named.get, named))
         if not site.in_group(group)
@@ -261,7 +267,8 @@ def _shared(target: Target, others: Mapping[str, Target]) -> list[str]:
             )
         elif disturbs:
             sentences.append(
-                f"target {other.name} of inventories/{folder} {disturbs}: they would change each other's state"
+                f"target {other.name} of inventories/{folder} {disturbs}: they would change each other's state. "
+                f"Give one another directory, or remove inventories/{folder} if nobody uses it"
             )
     return sentences
 

@@ -11,7 +11,6 @@ from fsage.host.cells.session import Session
 from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.targets import Target, claims, opening
 from fsage.host.targets.lease import Orphaned, Watch, held
-from fsage.model.hosts import Inventory
 from fsage.model.request import Cell, Request
 
 SESSIONS = 3
@@ -43,8 +42,8 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
     missing, and why. Raises Failure when the run that made the request has ended.
     """
     target = opening.opened(spec, request)
+    opening.refuse_other_clients(request, target.claim)
     containers.verify(target.claim)
-    hosts = hosts_of(target, request)
     cells = unmeasured(target, request)
     answer: Json = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
     measured = 0
@@ -53,7 +52,7 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
     if not check:
         with (
             held(target.home, request) as lease,
-            contextlib.closing(Hosts(target.spec, target.claim, hosts)) as remote_hosts,
+            contextlib.closing(Hosts(target.spec, target.claim, inventory_of(request))) as remote_hosts,
             contextlib.closing(Session(target, request, Watch(target.home, request, lease), remote_hosts)) as session,
         ):
             lost = session.enter() if cells else None
@@ -123,22 +122,3 @@ def undone(target: Target, request: Request, lost: str | None, stopped: str | No
         f"{len(missing)} of {len(request['cells'])} cells of state {request['state']} were not measured "
         f"({', '.join(missing) or 'none'}): {lost or stopped or 'no reason is known'}"
     )
-
-
-def hosts_of(target: Target, request: Request) -> Inventory:
-    """The hosts to measure with, the launcher first among `clients`; `Refusal` unless they are those of the claim."""
-    hosts = inventory_of(request)
-    names = [host["name"] for host in hosts["clients"]]
-    claimed = target.claim.get("hosts", [])
-    if len(claimed) > 1 or len(names) > 1:
-        if names != claimed:
-            raise Refusal(
-                f"target {target.name} was claimed for the clients {', '.join(claimed) or 'none'}, and the inventory "
-                f"names {', '.join(names)}: a study's hosts stay the same. Name the claimed clients again, or release "
-                "the target and claim it for the new ones"
-            )
-        if target.of_one_host:
-            raise Refusal(
-                f"target {target.name} is of kind {target.kind}, which one host uses: name one in the group clients"
-            )
-    return hosts

@@ -294,6 +294,11 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
             f"sparse: it takes {takes(spec).words()}",
         )
     total_gib = spec["size_gib"]
+    if total_gib < spec["minimum_gib"]:
+        raise Refusal(
+            f"fsage_target.size_gib, {total_gib}, is less than fsage_target.minimum_gib, {spec['minimum_gib']}: "
+            "declare a larger size, or a smaller minimum; nothing was made"
+        )
     why = "as declared"
     if total_gib * GIB > free / 2:
         total_gib = free // 2 // GIB

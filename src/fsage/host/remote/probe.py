@@ -31,7 +31,7 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])
-    tools = versions(spec["containers"])
+    tools = versions(spec["containers"], spec["launcher"])
     if not tools["fio"] and not missing:
         why = containers.why_unusable(spec["containers"])
         if why:

@@ -55,6 +55,12 @@ def meet(spec: Spec, request: Request) -> Limits:
     if spec["launcher"] == "srun" and not shutil.which("srun"):
         raise Refusal(f"{os.uname().nodename} lacks {probe.NO_SRUN}; nothing was touched")
     kind = kinds.named(spec["kind"])
+    clients = clients_of(request)
+    if kind.of_one_host and len(clients) > 1:
+        raise Refusal(
+            f"target {spec['name']} is of kind {spec['kind']}, which one host uses, and the inventory names the "
+            f"clients {', '.join(host['name'] for host in clients)}; nothing was touched. Name one"
+        )
     if spec["launcher"] == "srun" and kind.of_one_host:
         raise Refusal(
             f"fsage_target.launcher is srun and kind is {spec['kind']}. slurmd starts the tasks of srun outside of "
@@ -68,11 +74,11 @@ def meet(spec: Spec, request: Request) -> Limits:
         return hosts.limits
 
 
-def refuse_unfit(target: Target, request: Request) -> None:
+def refuse_unfit(spec: Spec, claim: Claim, request: Asker) -> None:
     """Raise Refusal where a remote host does not answer, or could not measure with the others."""
     hosts = inventory_of(request)
     if hosts["clients"][1:] or hosts["servers"] or hosts["watched"]:
-        Hosts(target.spec, target.claim, hosts).close()
+        Hosts(spec, claim, hosts).close()
 
 
 class Hosts:
@@ -93,11 +99,13 @@ class Hosts:
         asked_at = time.time()
         try:
             answers = start(self.remote_hosts, spec, claim["id"] if claim else None)
-        except Failure as why:
+        except Lost as why:
             raise Refusal(
                 f"{why}; nothing was touched. {os.uname().nodename} is the launcher: `ssh HOST` must work there for "
                 "every host"
             ) from why
+        except Failure as why:
+            raise Refusal(str(why)) from why
         heard_at = time.time()
         own: JsonView = {}
         if claim:

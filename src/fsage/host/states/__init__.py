@@ -112,7 +112,7 @@ def scrub(spec: JsonView, request: Request, check: bool) -> Result:
         reason = str(why)
         if check:
             return {"changed": True, "msg": f"would empty target {target.name}: {reason}", "why": reason}
-        refuse_unfit(target, request)  # before anything is deleted
+        refuse_unfit(target.spec, target.claim, request)  # before anything is deleted
         with looked_on(target, request, "emptying"):
             empty(target, reason)
         return {"changed": True, "msg": f"emptied target {target.name}: {reason}", "why": reason}
@@ -206,7 +206,7 @@ def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Re
             budget.refuse_now(target.spec["limits"], what, reach_s, wanted)
             clients = max(1, len(clients_of(request))) if step.SHARDED else 1
             if clients > 1:
-                refuse_unfit(target, request)
+                refuse_unfit(target.spec, target.claim, request)
             claims.token_changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
         described = f"{step.describe()} on target {target.name}"
         return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}

@@ -71,6 +71,18 @@ def refuse_other_claim(request: Asker, claim: Claim) -> None:
         )
 
 
+def refuse_other_clients(request: Asker, claim: Claim) -> None:
+    """Raise Refusal where the inventory's clients are others than those of the claim, or in another order."""
+    names = [host["name"] for host in clients_of(request)]
+    claimed = claim.get("hosts", [])
+    if names != claimed and max(len(names), len(claimed)) > 1:
+        raise Refusal(
+            f"target {claim['target']} was claimed for the clients {', '.join(claimed) or 'none'}, and the inventory "
+            f"names {', '.join(names) or 'none'}: a study's hosts stay the same. Nothing was touched. Name the claimed "
+            "clients again, the launcher first, or release the target and claim it for the new ones"
+        )
+
+
 def why_left_behind(spec: Spec, left: Claim) -> str:
     """What stands in the way where the target has a claim's mark and this host no note of it, and the way out."""
     name = spec["name"]
@@ -101,6 +113,8 @@ def opened(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
 def at_work(spec: JsonView, request: Asker, anywhere: bool = False, shared: bool = False) -> Iterator[Target]:
     """The target of the request (`opened`), held while the block runs (`lease.held`). Raises Refusal."""
     target = opened(spec, request, anywhere)
+    if not anywhere:
+        refuse_other_clients(request, target.claim)
     with lease.held(target.home, request, shared):
         yield target
 

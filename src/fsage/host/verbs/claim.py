@@ -13,11 +13,11 @@ from pathlib import Path
 from fsage.base import Failure, JsonView, Refusal, shell
 from fsage.host import containers
 from fsage.host.instruments import cleanup
-from fsage.host.remote.remote_hosts import meet
+from fsage.host.remote.remote_hosts import meet, refuse_unfit
 from fsage.host.system import files, places
 from fsage.host.targets import budget, claims, directories, kinds, lease
 from fsage.host.targets.kinds import Result
-from fsage.host.targets.opening import open_target, why_left_behind
+from fsage.host.targets.opening import open_target, refuse_other_clients, why_left_behind
 from fsage.model import declaration
 from fsage.model.claim import utc_now
 from fsage.model.request import Request
@@ -82,11 +82,14 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
     home = declaration.home_of(spec)
     noted = claims.read(home)
     if noted and noted["status"] == "claimed":
+        refuse_other_clients(request, noted)
         if check:
             declaration.refuse_edits(noted, spec)
             kinds.named(spec["kind"]).check_claimed(spec, noted)
+            refuse_unfit(spec, noted, request)
             return {"changed": False, "msg": f"target {spec['name']} is claimed", "claim": noted}
         target = open_target(spec)
+        refuse_unfit(spec, noted, request)
         return {
             "changed": bool(target.notes),
             "msg": "; ".join(target.notes) or f"target {spec['name']} is claimed and intact",
@@ -101,7 +104,10 @@ def _claim(spec: Spec, request: Request, check: bool) -> Result:
         raise Refusal(f"{why}. Nothing can be calibrated or measured without it, and nothing was touched")
     budget.refuse_now(spec["limits"], f"the claim of target {spec['name']}", CLAIM_S, 0, note=not check)
     try:
-        return kinds.named(spec["kind"]).claim_new(spec, request, check)
+        answer = kinds.named(spec["kind"]).claim_new(spec, request, check)
+        if not check:
+            refuse_unfit(spec, answer["claim"], request)  # do they see the claim?
+        return answer
     except (Refusal, Failure):
         if not check and claims.read(home):  # nothing stays of a claim that was begun and cannot be
             with contextlib.suppress(Refusal, Failure):
