@@ -197,7 +197,7 @@ def test_of_a_release_what_the_hosts_say_is_told_and_why_it_failed(capfd: pytest
         play.tell(["sh", "-c", 'printf %s "$1"; exit 2', "sh", REFUSED + RECAP])
     assert str(failed.value) == "localhost: untune: /var/lib/fsage/local: Permission denied"
     gone = "fatal: [n3]: UNREACHABLE! =>\n    msg: ssh says no\n    unreachable: true\n"
-    with pytest.raises(play.PlayFailed, match=r"^n3: ssh says no\. If this host does not come back, take it out of"):
+    with pytest.raises(play.PlayFailed, match=r"^n3: ssh says no\. If it does not come back, take it out of"):
         play.tell(["sh", "-c", 'printf %s "$1"; exit 4', "sh", gone + RECAP])
     assert capfd.readouterr() == ("", "")
 

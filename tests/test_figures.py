@@ -111,10 +111,16 @@ LONG = (
     replace(
         FIGURES[2], missing=((10, 50), (10, 70)), x=Axis("capacity AA, % of the empty target (nominal), as it was")
     ),
+    replace(
+        FIGURES[0],
+        levels=(),
+        x=Axis("state", ticks={place: f"40.00-O_bigalloc_C_{place}" for place in range(10, 90, 10)}),
+        y=Axis("times its rate", (64.0, 512.0), {100.0: "100", 200.0: "200", 400.0: "400"}, log=True),
+    ),
 )
 
 
-@pytest.mark.parametrize("figure", LONG, ids=("lines", "large numbers", "plane"))
+@pytest.mark.parametrize("figure", LONG, ids=("lines", "large numbers", "plane", "long names"))
 @pytest.mark.parametrize("size", [COLUMNS[1], PAGE], ids=("one column", "page"))
 def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypatch):
     kept = []
@@ -129,7 +135,9 @@ def test_no_label_leaves_its_figure_or_lies_over_another(figure, size, monkeypat
     assert min(inches.x0, inches.y0) >= 0 and inches.x1 <= width and inches.y1 <= height
     stamp = next(text for text in drawn.texts if "IOCost" in text.get_text())
     boxes = [each.get_window_extent() for each in (stamp, axes.xaxis.label, drawn.legends[0])]
-    assert not any(box.overlaps(other) for box, other in itertools.combinations(boxes, 2))
+    named = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert not any(box.overlaps(other) for box, other in itertools.combinations([*boxes, *named], 2))
+    assert axes.get_position().x0 < 0.3
 
 
 @given(st.tuples(*[st.floats(0, 1)] * 3))

@@ -4,7 +4,9 @@ import json
 
 import pytest
 from records import MODEL, PLAIN, build, contents, make_evidence, make_records, store, traced, undrawn, words
+from studies import blocks
 
+from fsage.study import Study
 from fsage.study.files import load_study
 
 FIGURES = {
@@ -66,6 +68,18 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     [trace] = [figure for figure in page.figures if figure.title == "Requests at 80.50, write phase"]
     assert len(trace.writes.xs) == 300 and trace.small.ys == (15 << 30,)
     assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
+
+
+def test_states_whose_names_begin_alike_are_told_apart(tmp_path):
+    states = {"recipe": "paf", "capacity": [80], "fragmentation": [0, 30], "file_size": ["33M", "264M"]}
+    study = Study.model_validate(blocks(states=states))
+    evidence = make_evidence(study, tmp_path / "states")
+    names = sorted(evidence)
+    found = contents(study, make_records(study), tmp_path, evidence=evidence)
+    of_title = {figure.title: figure for figure in found.figures}
+    [strips] = [figure.strips for figure in found.figures if figure.title.startswith("Free space, ")]
+    assert sorted(strips) == sorted(of_title["Free space by size of its extents"].shares) == names
+    assert sorted(of_title["Extents over layouts and places"].x.ticks.values()) == names
 
 
 @pytest.mark.long

@@ -133,8 +133,9 @@ def basis(samples: pd.DataFrame) -> str:
     """What the intervals are over, state by state."""
     frame = labelled(samples)
     kinds: dict[str, list[str]] = {}
+    short = words.short_names(frame["state"])
     for state, group in frame.groupby("state", sort=False):
-        kinds.setdefault(unit_of(group), []).append(str(state).split("@")[0])
+        kinds.setdefault(unit_of(group), []).append(short[str(state)])
     return words.sentences("basis", kinds=kinds, most=2 * SHOWN)[0]
 
 

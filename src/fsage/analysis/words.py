@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -33,6 +34,16 @@ def few(parts: Sequence[str], most: int, between: str = ", ") -> str:
     if len(parts) > most:
         return f"{between.join(parts[:most])} and {len(parts) - most} more"
     return between.join(parts)
+
+
+def short_names(states: Iterable[str]) -> dict[str, str]:
+    """'80.50@264M' -> '80.50', or of several '80.50-b_1024' with what else tells it apart, or the whole name."""
+    names = list(dict.fromkeys(states))
+    for left_out in ("@.*", "@[^-]*"):
+        short = {name: re.sub(left_out, "", name) for name in names}
+        if len(set(short.values())) == len(names):
+            return short
+    return {name: name for name in names}
 
 
 def line(text: object) -> str:

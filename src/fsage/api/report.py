@@ -41,7 +41,7 @@ What else they use are modules. `dataset` has of rows of records:
 `words` has:
 
 - `Finding(ratio)`: a ratio in a sentence; `times(ratio)`: in a table; `bounds(low, high)`: an interval in a table;
-- `joined(words)`: 'a, b and c';
+- `joined(words)`: 'a, b and c'; `short_names(states)`: of each the shortest name that tells them apart;
 - `sentences("STUDY/NAME", **data)`: what the template NAME.j2 in the study's folder says of data, a line each. It has
   filters `joined`, `counted`, `size`, `times`, `percent`, and macros of finding.j2: `said`, `between`, `interval`;
 - `paragraph(clauses)`: each with a capital and its end.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fsage import dataset, statistics
-from fsage.analysis.words import sentences
+from fsage.analysis.words import sentences, short_names
 from fsage.base import MIB
 from fsage.base.message import write_whole
 from fsage.base.sizes import counted as number_of
@@ -256,7 +256,7 @@ def _over_deleted(counted: Counted, states: list[OfState]) -> Section | None:
     if len(shown) < LEAST_POINTS:
         shown = states[:SHOWN]
         where = ""
-        x = Axis("state", ticks={at: of.state.partition("@")[0] for at, of in enumerate(shown)})
+        x = Axis("state", ticks=dict(enumerate(short_names(of.state for of in shown).values())))
     if len(shown) < LEAST_POINTS:
         return None
     joined = bool(where)
@@ -297,7 +297,8 @@ def _on_filesystems(beside: Mapping[str, list[OfState]]) -> Section:
                 points.append(_point(at[of.state], of, LOSS))
             rows.append([of.state, title, *map(of.spread, ("extents", "jumps", LOSS))])
         series.append(Series(title, tuple(points), joined=False))
-    x = Axis("state", ticks={place: name.partition("@")[0] for name, place in at.items()})
+    short = short_names(names)
+    x = Axis("state", ticks={place: short[name] for name, place in at.items()})
     figure = LinesFigure("Computed loss by file system", tuple(series), x, Axis("computed loss, %"))
     text = (
         "The same files are added and deleted on each file system, with the same seeds, and each chooses blocks in its "

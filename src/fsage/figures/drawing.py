@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from matplotlib.axes import Axes
 
 from fsage.base import GIB, TIB
 from fsage.base.sizes import significant
-from fsage.figures import Axis, Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
+from fsage.figures import Bars, Figure, Lines, Plane, Point, RunChart, Series, Strips, Trace
 from fsage.figures.plane import draw_plane
 from fsage.figures.style import (
     COLOURS,
@@ -58,14 +59,11 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
     """Medians with their intervals, each sample as a short stroke."""
     with style(size):
         labels = [line.label for line in lines.series] + [mark.label for mark in lines.levels if mark.label]
-        if lines.x.label:
-            rows = max((1 + name.count("\n") for name in lines.x.ticks.values()), default=1)
-        else:
-            rows = 1
+        ticks, family = _tick_names(lines.x.ticks, size)
+        rows = max((1 + name.count("\n") for name in ticks.values()), default=1) if lines.x.label else 1
         figure, axes = canvas(lines.title, stamp, size, head_inches=head_of(labels, size), tick_rows=rows)
         if lines.y.log:
             axes.set_yscale("log", base=2)
-        ticks = lines.x.ticks
         count = len(lines.series)
         usual = max((point.n or 0 for line in lines.series for point in line.points), default=0)
         marks: list[Mark] = []
@@ -80,12 +78,12 @@ def draw_lines(lines: Lines, stamp: str, size: Size) -> Panel:
             axes.axhline(level.value, zorder=1, label=level.label or None, **look)
         if lines.y.limits:
             axes.set_ylim(*lines.y.limits)
-        name_axes(axes, lines.x.label, lines.y.label, size)
         if ticks:
-            _name_ticks(axes, lines.x, size)
+            axes.set_xticks(list(ticks), list(ticks.values()))
         if lines.y.ticks:
             axes.set_yticks(list(lines.y.ticks), list(lines.y.ticks.values()))
             axes.minorticks_off()
+        name_axes(axes, f"{lines.x.label}{family}", lines.y.label, size)
         axes.margins(x=0.06 if len(ticks) != FEW else 0.2)
         legend(axes, size)
         return finish(figure, axes, lines, marks)
@@ -102,14 +100,17 @@ def _dodge(lines: Lines, count: int) -> float:
     return min(WIDEST * whole, BETWEEN * whole / (len(ticks) - 1) / count)
 
 
-def _name_ticks(axes: Axes, x: Axis, size: Size) -> None:
-    """Names that are too long to stand beside each other without what all begin with, such as 'blast.', and that."""
-    names = list(x.ticks.values())
-    family = names[0].partition(".")[0] + "."
-    if sum(map(len, names)) > size.fit(TICKS_CHARACTERS) and all(name.startswith(family) for name in names):
-        axes.set_xlabel(f"{x.label} ({family}\u2026)")
-        names = [name.removeprefix(family) for name in names]
-    axes.set_xticks(list(x.ticks), names)
+def _tick_names(ticks: Mapping[float, str], size: Size) -> tuple[Mapping[float, str], str]:
+    """Names too long to stand beside each other: in more rows, and without what all begin with, ' (blast.\u2026)'."""
+    letters = size.fit(TICKS_CHARACTERS)
+    if sum(max(map(len, name.split("\n"))) for name in ticks.values()) <= letters:
+        return ticks, ""
+    family = next(iter(ticks.values())).partition(".")[0] + "."
+    if not all(name.startswith(family) for name in ticks.values()):
+        family = ""
+    room = max(1, letters // len(ticks) - 1)
+    rows = {at: "\n".join(textwrap.wrap(name.removeprefix(family), room)) for at, name in ticks.items()}
+    return rows, f" ({family}\u2026)" if family else ""
 
 
 def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usual: int, size: Size) -> list[Mark]:

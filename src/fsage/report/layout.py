@@ -16,13 +16,14 @@ import pandas as pd
 from fsage.analysis import validity
 from fsage.analysis.comparisons import of_state
 from fsage.analysis.groups import samples
-from fsage.analysis.words import few
+from fsage.analysis.words import few, short_names
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, shares
 from fsage.layouts.store import StoreLayout as Store
 from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.parts import Section
+from fsage.study.comparisons import any_means
 
 TOGETHER = 12
 """At most so many strips in one figure, where the states of one capacity leave a choice."""
@@ -58,23 +59,19 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
     return Section("The layout of the states", text, figures, warnings=warnings, front=min(strips, MOST_STRIPS))
 
 
-def short(state: str) -> str:
-    """'80.50@264M' -> '80.50'."""
-    return state.split("@")[0]
-
-
 def _chosen(layouts: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
     """The headline's states, named in full or in part, by short name; without any, a few that span the plan."""
-    asked = set(headline)
-    names = [name for name in layouts if {name, short(name), short(name).split("+")[0]} & asked]
+    names = [name for name in layouts if any_means(headline, name)]
     if not names and layouts:
         every = list(layouts)
         for number in range(COMPARED):
             names.append(every[round(number * (len(every) - 1) / (COMPARED - 1))])
-    return {short(name): layouts[name] for name in names[:COMPARED]}
+    short = short_names(layouts)
+    return {short[name]: layouts[name] for name in names[:COMPARED]}
 
 
 def _bitmaps(layouts: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]:
+    short = short_names(layouts)
     for states in _together(layouts, evidence):
         several = len({store.store for state in states for store in layouts[state].stores}) > 1
         strips = {}
@@ -83,10 +80,10 @@ def _bitmaps(layouts: dict[str, Layout], evidence: Evidence) -> Iterator[Figure]
             for store in layouts[state].stores:
                 device_bytes = max(device_bytes, _device_bytes(store))
                 if store.bitmap:
-                    label = f"{short(state)} \u00b7 {store.store}" if several else short(state)
+                    label = f"{short[state]} \u00b7 {store.store}" if several else short[state]
                     strips[label] = tuple(store.bitmap.free_share)
         if strips:
-            names = dict.fromkeys([short(states[0]), short(states[-1])])
+            names = dict.fromkeys([short[states[0]], short[states[-1]]])
             yield Strips(f"Free space, {' to '.join(names)}", strips, device_bytes)
 
 
@@ -255,6 +252,9 @@ def charges(rows: pd.DataFrame, states: Sequence[str]) -> Section | None:
         return None
     table = slopes(rows)
     text = "Each stroke is a measured file, at the largest transfer."
+    names = set(states or rows["state"])
+    if len(names) > MOST_STATES:
+        text += f" The first {MOST_STATES} of {len(names)} states are drawn."
     if table:
         text += (
             " A line goes through the time of all files over their jumps. Beside its slope stands what the device "
@@ -269,12 +269,13 @@ def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:
     """The extents of each state's files over its layouts and places."""
     points: list[Point] = []
     ticks = {}
-    for name in dict.fromkeys(states or rows["state"]):
+    short = short_names(states or rows["state"])
+    for name in short:
         counts = tuple(map(float, of_state(rows, name)[EXTENTS].dropna()))
         if counts and len(points) < MOST_STATES:
             at = float(len(points))
             points.append(Point(at, median(counts), n=len(counts), samples=counts))
-            ticks[at] = name.partition("@")[0]
+            ticks[at] = short[name]
     if not points:
         return None
     y = Axis("extents", (0.0, 1.1 * max(max(point.samples) for point in points)))

@@ -156,7 +156,7 @@ def loss(data: Data) -> Section | None:
             x = figures.Axis("transfer size", ticks=ticks)
             y = figures.Axis.with_zero("loss against clean, %", aged, LEAST_POINTS)
             title = f"Loss of {name}s over transfer size"
-            labels = {state: state.split("@")[0] for state in of_aged["state"].unique()}
+            labels = words.short_names(of_aged["state"])
             plots.append(figures.lines(title, of_aged, "state", x, y, labels=labels, levels=[figures.Level(0.0)]))
     if not plots:
         return None
