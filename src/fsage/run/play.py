@@ -102,7 +102,7 @@ def tell(command: list[str]) -> None:
     if process.returncode:
         why = reason(output)
         if "]: UNREACHABLE! =>" in output:
-            why += ". If this host does not come back, take it out of the inventory's hosts.yml and give the command again"
+            why += ". If this host does not come back, take it out of the inventory's hosts.yml and release again"
         raise PlayFailed(why)
 
 
