@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pty
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from contextlib import suppress
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from fsage.run import progress
 
 LINES = ("quickstart: 3 of 20 cells; about 1 min left", "quickstart: 4 of 20 cells; about 50 s left")
 SAME = "quickstart: 4 of 20 cells; about 40 s left"
@@ -50,3 +54,11 @@ def test_on_a_terminal_one_line_changes_and_is_gone_in_the_end() -> None:
 def test_in_a_pipe_each_is_a_line_without_anything_that_steers() -> None:
     ran = subprocess.run([sys.executable, "-c", SHOWN], capture_output=True, text=True, check=True)
     assert ran.stderr.splitlines() == list(LINES) and "\x1b" not in ran.stderr and not ran.stdout
+
+
+def test_of_a_lost_node_no_advice_is_given_that_the_profile_forbids(capsys: pytest.CaptureFixture[str]) -> None:
+    advice = "Consider enabling requeueing for such cases by setting the 'requeue' flag in the executor settings."
+    said = {"rule_msg": f"'NODE_FAIL'. {advice}For further details", "rule_name": "visit_a", "log": []}
+    progress.FailedJobs().emit(logging.makeLogRecord({**said, "event": LogEvent.JOB_ERROR}))
+    expected = "fsage: visit_a: 'NODE_FAIL'. The same command measures what is left. For further details\n"
+    assert capsys.readouterr().err == expected

@@ -291,6 +291,10 @@ def set_up(verbose: bool) -> None:
             handler.addFilter(ForPeople())
 
 
+REQUEUEING = re.compile(r"Consider enabling requeueing .* executor settings\. *")
+"""The advice of Snakemake's plugin, which profiles/slurm does not take: no cell is measured again unasked."""
+
+
 class FailedJobs(logging.Handler):
     """Prints, of each job that a scheduler lost or refused, what the scheduler says and what the job said last.
 
@@ -302,6 +306,7 @@ class FailedJobs(logging.Handler):
         message = getattr(record, "rule_msg", None)
         if message and record.__dict__.get("event") == LogEvent.JOB_ERROR:
             text = " ".join(message.partition("\n    sbatch call:")[0].split())
+            text = REQUEUEING.sub("The same command measures what is left. ", text)
             print(printable(f"fsage: {record.__dict__['rule_name']}: {text}"), file=sys.stderr)
             for log in map(Path, record.__dict__["log"][-1:]):  # the scheduler's comes last
                 print(printable(f"fsage: its log is {log}{last_words(log)}"), file=sys.stderr)
