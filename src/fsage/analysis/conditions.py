@@ -185,7 +185,10 @@ def settings(samples: pd.DataFrame, names: Iterable[str] = SETTING) -> pd.DataFr
 
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
     """Those of `settings` that are not alike in all samples; none is a kernel that a cell names, and what it has."""
-    texts = settings(samples, [name for name in SETTING if _may_differ(samples, name)]).fillna("unknown")
+    of_families = tuple(f"{family}." for family in FAMILIES.values())
+    alike = [name for name in samples if name.startswith(of_families) and samples[name].nunique(dropna=False) < 2]
+    names = [name for name in SETTING if _may_differ(samples, name)]
+    texts = settings(samples.drop(columns=alike), names).fillna("unknown")
     is_named = unpacked(samples, "param", "kernel")["kernel"].notna()
     for name in OF_A_KERNEL:
         if name in texts:
