@@ -42,7 +42,7 @@ from fsage.studies.replica import age, inputs
 from fsage.studies.replica.free import Windows
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
-from fsage.studies.replica.report import share_of_draws
+from fsage.studies.replica.report import percent_full, share_of_draws
 from fsage.study import StudyError
 from fsage.study.files import load_study
 
@@ -425,6 +425,11 @@ def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_w
         "Layout example is of XFS, and the target is ext4 (ldiskfs), which chooses blocks for new"
     )
     assert last.startswith("These are rates of a replica") and last.endswith("the layout comes from.")
+
+
+def test_samples_that_are_not_equally_full_are_said_from_the_least_to_the_most():
+    noted = [{"original": {"free_bytes": free, "device_bytes": 1000}} for free in (284, 310, 296)]
+    assert percent_full(noted) == "69 to 72%" and percent_full(noted[1:2], 1) == "69.0%"
 
 
 def test_the_layouts_of_a_study_are_ranked_by_what_their_age_costs(tmp_path):

@@ -82,6 +82,25 @@ def test_states_whose_names_begin_alike_are_told_apart(tmp_path):
     assert sorted(of_title["Extents over layouts and places"].x.ticks.values()) == names
 
 
+def test_of_several_layouts_each_state_that_is_compared_is_shown(tmp_path):
+    states = {
+        "recipe": "paf",
+        "capacity": [10, 80],
+        "fragmentation": [0, 50],
+        "file_size": "264M",
+        "structures": 5,
+        "seed": 1,
+    }
+    headline = [{"label": "both", "state": "80.50", "against": "10.00"}]
+    study = Study.model_validate(blocks(states=states, headline=headline))
+    evidence = make_evidence(study, tmp_path / "states")
+    found = contents(study, make_records(study)[::-1], tmp_path, evidence=evidence)
+    [latency] = [section for section in found.sections if section.title == "Latency"]
+    assert {row[0] for row in latency.table[1:]} == {"10.00@264M", "80.50@264M"}
+    [free] = [figure for figure in found.figures if figure.title == "Free space by size of its extents"]
+    assert [name.partition("+")[0] for name in free.shares] == ["10.00", "80.50"]
+
+
 @pytest.mark.long
 def test_each_store_has_a_strip(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states", stores=2)

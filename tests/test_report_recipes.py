@@ -134,7 +134,9 @@ def test_how_much_is_measured_has_a_point_a_share(tmp_path):
         assert [[point.x for point in line.points] for line in figure.series] == [[2.0, 5.0, 11.0]]
     assert [row[0] for row in section.table[1:]] == ["2", "5", "11"]
     first, second = page.answer.sentences
-    assert re.match(r"With 2%, 5% and 11% of the target measured, writing reaches (0\.\d+x[, and]*){3}reading", first)
+    assert re.match(
+        r"In this layout, with 2%, 5% and 11% of the target measured, writing reaches (0\.\d+x[, and]*){3}", first
+    )
     assert second.startswith("Beyond chance ")
 
 

@@ -185,8 +185,8 @@ def settings(samples: pd.DataFrame, names: Iterable[str] = SETTING) -> pd.DataFr
 
 def _differing(samples: pd.DataFrame) -> pd.DataFrame:
     """Those of `settings` that are not alike in all samples; none is a kernel that a cell names, and what it has."""
-    of_families = samples.columns[samples.columns.str.startswith(tuple(f"{family}." for family in FAMILIES.values()))]
-    alike = [name for name in of_families if samples[name].nunique(dropna=False) == 1]
+    of_families = tuple(f"{family}." for family in FAMILIES.values())
+    alike = [name for name in samples if name.startswith(of_families) and samples[name].nunique(dropna=False) < 2]
     names = [name for name in SETTING if _may_differ(samples, name)]
     texts = settings(samples.drop(columns=alike), names).fillna("unknown")
     is_named = unpacked(samples, "param", "kernel")["kernel"].notna()

@@ -23,7 +23,7 @@ from fsage.layouts.store import StoreLayout as Store
 from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
 from fsage.report.parts import Section
-from fsage.study.comparisons import any_means
+from fsage.study.comparisons import any_means, unseeded
 
 TOGETHER = 12
 """At most so many strips in one figure, where the states of one capacity leave a choice."""
@@ -60,8 +60,8 @@ def section(evidence: Evidence, planned: list[str], headline: Iterable[str], fra
 
 
 def _chosen(layouts: dict[str, Layout], headline: Iterable[str]) -> dict[str, Layout]:
-    """The headline's states, named in full or in part, by short name; without any, a few that span the plan."""
-    names = [name for name in layouts if any_means(headline, name)]
+    """A layout of each of the headline's states, by short name; without any, a few that span the plan."""
+    names = list({unseeded(name): name for name in reversed(layouts) if any_means(headline, name)}.values())[::-1]
     if not names and layouts:
         every = list(layouts)
         for number in range(COMPARED):

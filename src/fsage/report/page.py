@@ -32,6 +32,7 @@ from fsage.report.parts import Data, Section, figures_of
 from fsage.report.render import draw, template
 from fsage.report.view import NO_ANSWER, NO_HEADLINE, NOTHING, Answer, view_of
 from fsage.study import Study
+from fsage.study.comparisons import any_means
 
 if TYPE_CHECKING:
     from fsage.figures.style import Panel
@@ -191,7 +192,7 @@ def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], mor
         *more,
         layout.charges(data.at_largest_transfer, headline),
         requests.latencies(
-            data.labelled, [name for name in data.planned if {name, name.partition("@")[0]} & {*headline}]
+            data.labelled, [name for name in data.labelled["state"].unique() if any_means(headline, name)]
         ),
         layout.section(seen, data.planned, headline, data.frame),
         requests.traced(traced),

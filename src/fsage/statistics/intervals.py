@@ -249,14 +249,11 @@ def factor(in_state: Units, reference: Units, same: bool = False) -> Ratio:
     pairs_of = all(drawn) or (same and in_state.kind == reference.kind == PLACE)
     if pairs_of and in_state.by_unit.keys() == reference.by_unit.keys():
         pairs = [value / reference.by_unit[unit] for unit, value in in_state.by_unit.items()]
-        result = _of_median(over.kind, pairs, 1.0, len(pairs), len(pairs))
+        result = _of_median(pairs, 1.0, len(pairs), over.kind)
     elif drawn == (True, False):
-        over_one = median(reference.values)
-        result = _of_median(over.kind, in_state.values, over_one, len(in_state.values), len(reference.values))
+        result = _of_median(in_state.values, median(reference.values), len(reference.values), over.kind)
     elif drawn == (False, True):
-        result = _of_median(
-            over.kind, reference.values, median(in_state.values), len(reference.values), len(in_state.values)
-        ).inverse
+        result = _of_median(reference.values, median(in_state.values), len(in_state.values), over.kind).inverse
     else:
         result = ratio(in_state.values, reference.values)
         if result.interval and min(result.n, result.n_reference) < LEAST:
@@ -265,9 +262,9 @@ def factor(in_state: Units, reference: Units, same: bool = False) -> Ratio:
     return replace(result, unit=over.kind, units=len(over.values))
 
 
-def _of_median(kind: str, values: list[float], over: float, n: int, n_reference: int) -> Ratio:
-    """The median of values, of this kind of unit, over a number that counts as known."""
+def _of_median(values: list[float], over: float, n_reference: int, unit: str) -> Ratio:
+    """The median of values over a number that counts as known."""
     interval = median_interval(values)
     ends = interval and Interval(interval.low / over, interval.high / over, interval.level)
-    why = None if interval else f"{len(values)} of the {LEAST} {kind}s that an interval needs"
-    return Ratio(median(values) / over, ends, n, n_reference, why)
+    why = None if interval else f"{len(values)} of the {LEAST} {unit}s that an interval needs"
+    return Ratio(median(values) / over, ends, len(values), n_reference, why)

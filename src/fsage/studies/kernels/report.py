@@ -185,7 +185,7 @@ def table(data: Data) -> Section | None:
         "file system, state",
         "kernel, options",
         "extents by layout",
-        "median (95% over layouts)",
+        "median (over layouts)",
         "requests",
         "MiB/s, computed",
     ]
@@ -210,11 +210,11 @@ def _lines(rows: pd.DataFrame, places: dict[Place, dict[Way, Counts]]) -> Iterat
 
 
 def _median(extents: Sequence[int]) -> str:
-    """'24 (7 to 42)'; without an interval below LEAST layouts."""
+    """'24 (7 to 42, 93.8%)'; without an interval below LEAST layouts."""
     interval = statistics.summarise(extents).interval
     if interval is None:
         return f"{median(extents):g}"
-    return f"{median(extents):g} ({interval.low:g} to {interval.high:g})"
+    return f"{median(extents):g} ({interval.low:g} to {interval.high:g}, {interval.level:.1%})"
 
 
 def not_counted(data: Data) -> Section | None:

@@ -7,7 +7,7 @@ one to drain or to defragment first.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -145,10 +145,10 @@ def ranking(data: Data) -> Section | None:
     measures = list(dict.fromkeys(rows["measure"]))
     if rows.empty:
         return None
-    of_layout: dict[str, dict[str, Any]] = {}
+    of_layout: dict[str, list[dict[str, Any]]] = {}
     for name, noted in copied(data).items():
         if is_copied(data, name):
-            of_layout.setdefault(data.axes_of(name).get("layout", ""), noted)
+            of_layout.setdefault(data.axes_of(name).get("layout", ""), []).append(noted)
     ranked: list[tuple[float, list[str]]] = []
     for state, part in rows.groupby("state", sort=False):
         by_measure = dict(zip(part["measure"], part["to_clean"], strict=True))
@@ -156,7 +156,11 @@ def ranking(data: Data) -> Section | None:
         lies = ["", ""]
         if layout in of_layout:
             of = of_layout[layout]
-            lies = [f"{_full(of['original']):.1f}%", f"{of['found']['free_extents']:,}"]
+            extents = sorted(one["found"]["free_extents"] for one in of)
+            lies = [
+                percent_full(of, 1),
+                " to ".join(dict.fromkeys(f"{number:,}" for number in (extents[0], extents[-1]))),
+            ]
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
         ranked.append((min(factor.value for factor in by_measure.values()), [str(layout), *lies, *cells]))
     ranked.sort(key=lambda entry: entry[0])
@@ -180,9 +184,7 @@ def answer(data: Data) -> Answer | None:
     tried = limits.answer(data)
     if tried:
         return tried
-    full = {state: 100 * (1 - notes["original"]["free_bytes"] / notes["original"]["device_bytes"])
-            for state, notes in copied(data).items()}  # fmt: skip
-    named = partial(_named, data, full)
+    named = partial(_named, data)
     costs = _costs(data)
 
     def cost(state: str) -> float:
@@ -275,15 +277,18 @@ def _costs(data: Data) -> dict[object, float]:
     return costs
 
 
-def _named(data: Data, full: dict[str, float], state: str) -> Named:
+def percent_full(noted: Iterable[dict[str, Any]], digits: int = 0) -> str:
+    """'69%', or of several samples '69 to 72%'."""
+    ends = [_full(of["original"]) for of in noted]
+    return " to ".join(dict.fromkeys(f"{percent:.{digits}f}" for percent in (min(ends), max(ends)))) + "%"
+
+
+def _named(data: Data, state: str) -> Named:
     axes = data.axes_of(state)
     layout = axes.get("layout", state)
     holes = axes.get("holes", EMPTY)
-    percent = next((value for name, value in full.items() if data.axes_of(name) == axes), None)
-    if percent is None:
-        fullness = ""
-    else:
-        fullness = f", {percent:.0f}% full"
+    noted = [of for name, of in copied(data).items() if data.axes_of(name) == axes]
+    fullness = f", {percent_full(noted)} full" if noted else ""
     if holes == EMPTY:
         return Named("on an empty target", "empty")
     if holes == JOINED:

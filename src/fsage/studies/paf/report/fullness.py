@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from fsage.api.report import Data, Named, Section, dataset, figures, groups, words
+from fsage.api.report import Data, Named, Section, dataset, figures, groups, statistics, words
 
 from .rows import (
     CAPACITY,
@@ -98,6 +98,7 @@ def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
             sure.append(f"{doing} with {share}")
     said = words.sentences(
         "paf/amounts",
+        in_one=first.ratio.unit in (statistics.PLACE, statistics.SAMPLE),
         measured=list(measured),
         reached=reached,
         state=named(first.state).where,
