@@ -40,11 +40,18 @@ def fragment(percent: int, generation: int = 1) -> Fragment:
 
 
 def bring(
-    spec: dict, *steps: Step, reuse: str = "nested", shards: int = 1, inputs: dict[str, str] | None = None
+    spec: dict,
+    *steps: Step,
+    reuse: str = "nested",
+    shards: int = 1,
+    inputs: dict[str, str] | None = None,
+    hosts: Any = None,
 ) -> dict[str, Any]:
     """What the playbooks do, by the same verbs; returns the token."""
     request: Request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
     request["inputs"] = inputs or {}
+    if hosts:
+        request["hosts"] = hosts
     states.scrub(spec, request, False)
     for step in steps:
         begun = states.begin(step.kind, spec, request, False)

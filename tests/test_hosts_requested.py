@@ -19,6 +19,7 @@ from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.verbs import claim
 from fsage.model.declaration import complete
 from fsage.model.hosts import skews
+from fsage.run.runs import identity
 
 # Another host is a Python of this machine that was told something else than the truth.
 BOOT = "#!{python}\nimport os, sys, time\n{lies}\nexec(sys.argv[-1])\n"
@@ -74,7 +75,12 @@ def test_other_clients_than_those_of_the_claim_are_refused(directory_target):
     claimed(directory_target)
     clients = [{"name": "n1"}, {"name": "n2"}]
     request = {"study": "s", "state": "empty", "steps": [], "hosts": {"clients": clients, "servers": []}}
-    request |= {"reuse": "nested", "cells": [], "claim": claim.claim(directory_target, {}, True)["claim"]["id"]}
+    request |= {
+        "reuse": "nested",
+        "cells": [],
+        "holder": identity("snakemake"),
+        "claim": claim.claim(directory_target, {}, True)["claim"]["id"],
+    }
     for verb in measure.measure, states.scrub, lambda *given: states.begin(None, *given), claim.claim, agent.hold:
         with pytest.raises(Refusal, match=r"was claimed for the clients .*, and the inventory names n1, n2: a study's"):
             verb(directory_target, request, False)

@@ -59,7 +59,7 @@ def several(directory_target, tmp_path, monkeypatch):
 
     claim.create(spec, {}, False)
     claim.claim(spec, {"hosts": hosts()}, False)
-    bring(spec, STEP)
+    bring(spec, STEP, hosts=hosts())
     return spec, lies, hosts
 
 

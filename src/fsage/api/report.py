@@ -21,6 +21,7 @@ What else they use are modules. `dataset` has of rows of records:
 `statistics` has:
 
 - `Ratio`: one rate over another, with its interval; less than its MARGIN does not matter. `ratio(values, reference)`;
+- `PLACE`, `SAMPLE`: the units of an interval over one layout;
 - `summarise(values)`: n, median, interval and coefficient of variation.
 
 `groups` has of rows of the table:

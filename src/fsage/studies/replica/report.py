@@ -156,7 +156,7 @@ def ranking(data: Data) -> Section | None:
         lies = ["", ""]
         if layout in of_layout:
             of = of_layout[layout]
-            extents = sorted(one["found"]["free_extents"] for one in of)
+            extents = sorted(noted["found"]["free_extents"] for noted in of)
             lies = [
                 percent_full(of, 1),
                 " to ".join(dict.fromkeys(f"{number:,}" for number in (extents[0], extents[-1]))),
