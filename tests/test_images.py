@@ -305,7 +305,7 @@ def test_options_of_mkfs_are_ways_too_with_an_interval_over_layouts():
         "13 to 18 extents with 6.1, mkfs -G 1."
     )
     medians = [line[3] for line in report.table(shown(rows)).table[1:]]
-    assert medians == ["15.5 (13 to 18)", "2 (2 to 2)"]
+    assert medians == ["15.5 (13 to 18, 96.9%)", "2 (2 to 2, 96.9%)"]
 
 
 def test_what_cannot_be_an_image_is_refused_before_the_work(tmp_path, monkeypatch):
