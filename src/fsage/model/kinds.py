@@ -176,6 +176,7 @@ class Loop(Kind):
 
 @cache
 def _all() -> dict[object, type[Kind]]:
+    # mypy wants a class that can be made; `declared` only asks what is derived from it.
     return plugins.by_name((cls.kind, cls) for cls in plugins.declared(Kind, __name__))  # type: ignore[type-abstract]
 
 

@@ -82,12 +82,15 @@ def conclude(pool: Pool) -> tuple[list[str], int]:
         lines.append(f"to measure what a budget left out: {pool.commands.remeasure('--skipped')}")
     pooled = targets.pooled(measured, study, _on_several(pool))
     lines += report.answer_lines(pooled, study, _states(pool), _beside(pool))
+    lines.append(_where_the_report_is(pool))
+    return lines, int(any((wrong, failed, nothing, left_out, differ)))
+
+
+def _where_the_report_is(pool: Pool) -> str:
     page = pool.results.report / "index.html"
     if page.exists():
-        lines.append(f"report: {page}")
-    else:
-        lines.append(f"there is no report yet: `{pool.commands.measure}` measures and makes it")
-    return lines, int(any((wrong, failed, nothing, left_out, differ)))
+        return f"report: {page}"
+    return f"there is no report yet: `{pool.commands.measure}` measures and makes it"
 
 
 def _other_evidence(pool: Pool) -> list[str]:
