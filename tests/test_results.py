@@ -47,11 +47,12 @@ def link_inside(root: Path) -> None:
     ],
 )
 def test_results_that_others_prepared_are_refused(prepare, said, tmp_path) -> None:
-    root = tmp_path / "results"
+    root = tmp_path / "the results"
     prepare(root)
     with pytest.raises(ValueError, match="results: ") as why:
         results.check(root)
     assert said in str(why.value) and "nothing was touched" in str(why.value)
+    assert "chown" not in str(why.value) or f"`chown root '{root}'` and `chmod go-w '{root}'`" in str(why.value)
 
 
 def test_only_results_that_are_used_are_looked_at(tmp_path, monkeypatch) -> None:
