@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tiers import first_of, first_row_of
 from fsage.layouts import ext4, machine, monitoring
 from fsage.layouts.__main__ import main
 from fsage.layouts.inspect import inspect
-from fsage.layouts.program import program
+from fsage.layouts.program import START, program
 
 ROOT = Path(__file__).resolve().parents[1]
 MONITORING = ROOT / "docs" / "howto" / "monitoring"
@@ -124,6 +125,15 @@ def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: 
     assert "No such file or directory; the metrics were not written" in capsys.readouterr().err
     assert main(["evidence", str(EXAMPLE), "--openmetrics", "--json"]) == 2
     assert "--openmetrics stands alone" in capsys.readouterr().err
+    assert main(["evidence", str(tmp_path / SECRET), str(EXAMPLE), "--fail-on", "full=1"]) == 1
+    shown = capsys.readouterr()
+    assert f"{EXAMPLE}: ext4, 16 GiB" in shown.out and f"{SECRET}: No such file or directory" in shown.err
+
+
+def test_an_older_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 6, 15))
+    with pytest.raises(SystemExit, match=r"this is Python 3\.6, and 3\.9 or newer is needed"):
+        exec(START)
 
 
 @pytest.mark.parametrize("option", first_of("--save", "--openmetrics --to"))

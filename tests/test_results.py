@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fsage.cli import app
 from fsage.plan import results
 
 pytestmark = pytest.mark.root
 UID = 54321
+ROOT = Path(__file__).parents[1]
 
 
 def shared(root: Path) -> None:
@@ -44,11 +47,24 @@ def link_inside(root: Path) -> None:
     ],
 )
 def test_results_that_others_prepared_are_refused(prepare, said, tmp_path) -> None:
-    root = tmp_path / "results"
+    root = tmp_path / "the results"
     prepare(root)
     with pytest.raises(ValueError, match="results: ") as why:
         results.check(root)
     assert said in str(why.value) and "nothing was touched" in str(why.value)
+    assert "chown" not in str(why.value) or f"`chown root '{root}'` and `chmod go-w '{root}'`" in str(why.value)
+
+
+def test_only_results_that_are_used_are_looked_at(tmp_path, monkeypatch) -> None:
+    """In the clone of a user, root could not even look at a file system, or name other results behind a command."""
+    of_another(tmp_path / "results")
+    monkeypatch.setenv("FSAGE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.chdir(ROOT)
+    plan = ["plan", "quickstart", "--target", "local"]
+    for words in (["evidence", "config/layouts/example.gz"], [*plan, "--results", str(tmp_path / "other")]):
+        assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    with pytest.raises(ValueError, match="`--results FOLDER` names another"):
+        CliRunner().invoke(app, plan, catch_exceptions=False)
 
 
 def test_what_root_makes_others_cannot_write_to_whatever_the_umask(tmp_path) -> None:

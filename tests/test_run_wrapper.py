@@ -333,6 +333,14 @@ def test_no_python(clone: Clone) -> None:
     assert "no Python >= 3.11 with" in done.stderr and "apt-get install python3-venv" in done.stderr
 
 
+def test_a_path_in_which_no_package_works_is_refused_before_the_set_up(clone: Clone) -> None:
+    for name in ("a:b", "a$b", "a\tb"):
+        done = clone.run("true", FSAGE_VENV=str(clone.root / name))
+        assert done.returncode == 1 and "no package works in" in done.stderr and not (clone.root / name).exists()
+    clone.root = clone.root.rename(clone.root.with_name("new\nline"))
+    assert "no package works in" in clone.run("true", FSAGE_VENV=str(clone.venv)).stderr
+
+
 def test_unknown_command_and_none(clone: Clone, made: Clone) -> None:
     clone.environment["FSAGE_VENV"] = str(made.venv)
     link = clone.stubs / "link"

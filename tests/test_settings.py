@@ -50,3 +50,9 @@ def test_the_page_about_the_configuration_has_every_key():
     page = (Path(__file__).parents[1] / "config/README.md").read_text()
     table = "\n".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
     assert set(re.findall(r"`(\w+)`", table)) == set(settings.KEYS)
+
+
+def test_an_empty_variable_is_as_if_it_were_not_set() -> None:
+    """`FSAGE_RESULTS= ./run snakemake` wrote records and claims into the clone itself."""
+    empty = {f"FSAGE_{key.upper()}": "" for key in settings.PLACES}
+    assert settings.places({}, empty) == settings.places({}, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ from typing import get_type_hints
 from unittest.mock import Mock
 
 import pandas as pd
+import preloaded
 import pytest
 import typer
 import yaml
@@ -158,10 +160,15 @@ def test_a_full_disk_is_named_by_its_place(fsage, tmp_path, monkeypatch) -> None
     try:
         mine = full / "page.html"
         mine.write_text("kept")
+        log = full / "log"
+        log.write_bytes(b"\n" * 4000)  # its page has room for the beginning of a line
         with pytest.raises(OSError, match="No space left"):
             (full / "filling").write_bytes(bytes(1 << 20))
         refused(fsage(*EVIDENCE, "--html", mine), f"fsage: {mine}: No space left on device")
-        refused(fsage(*EVIDENCE, "--beside", full / "log", "--", "true"), "the command ended with exit code 0")
+        done = preloaded.call("fsage", *EVIDENCE, "--beside", log, "--", "true")
+        said = "the command ended with exit code 0, and its line stands on standard output"
+        refused((done.returncode, done.stderr), said)
+        assert json.loads(done.stdout)["exit_code"] == 0 and log.stat().st_size == 4000
         assert mine.read_text() == "kept" and len(list(full.iterdir())) == 3
         refused(fsage("--results", str(full), "hold", "local"), f"{full}: No space left on device. Free some")
         monkeypatch.setattr(cli.Where, "last_results", tmp_path)

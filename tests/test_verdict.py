@@ -5,6 +5,9 @@ import json
 import os
 import re
 import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -191,6 +194,17 @@ def test_a_command_runs_with_evidence_beside_it_and_its_exit_code_is_passed_on(t
     ):
         assert CliRunner().invoke(app, ["evidence", *words]).exit_code == 1
     assert not (tmp_path / "none").exists() and len(out.read_text().splitlines()) == 3
+
+
+def test_ctrl_c_beside_evidence_is_the_commands(tmp_path):
+    """A benchmark that prints its result then was killed after 0.25 s, and its line was lost."""
+    out = tmp_path / "out.json"
+    command = ["sh", "-c", "trap 'sleep 1; exit 4' INT; echo ready; while :; do sleep 0.1; done"]
+    words = [sys.executable, "-m", "fsage", "evidence", EXAMPLE, "--beside", out, "--", *command]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == json.loads(out.read_text())["exit_code"] == 4
 
 
 @pytest.mark.skipif(

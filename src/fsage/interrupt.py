@@ -61,6 +61,19 @@ def deferred() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
+@contextlib.contextmanager
+def left_to_what_runs() -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM end what the block starts, in its own way and time, and not this process, which waits."""
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, lambda came, _: _pass_on(came, came))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def defer_in_threads() -> None:
     """Have it wait in all threads that begin from now on, whoever begins them: the main thread alone has handlers."""
     threading.setprofile(_defer_once)  # the one call that each thread makes before its own work
@@ -79,11 +92,15 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _Came.at = time.monotonic()
     if not _Came.is_said:
         os.write(2, (b"\n" if os.isatty(2) else b"") + SENTENCE)  # after the ^C that the terminal shows
-    if number == signal.SIGTERM or not _at_terminal():  # which sends its SIGINT to all of them
+    _pass_on(number, signal.SIGINT)
+    raise KeyboardInterrupt
+
+
+def _pass_on(came: int, sent: int) -> None:
+    if came == signal.SIGTERM or not _at_terminal():  # which sends its SIGINT to all of them
         for process in _started():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGINT)
-    raise KeyboardInterrupt
+                os.kill(process, sent)
 
 
 def _at_terminal() -> bool:

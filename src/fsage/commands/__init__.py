@@ -125,6 +125,16 @@ class Command(TyperCommand):
         _find_paths(ctx)
         return rest
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, after a look at the results, which `evidence` and `fragments` have none of."""
+        from fsage.plan import results
+
+        results.check(ctx.obj.results if self._uses_where() else None)
+        return super().invoke(ctx)
+
+    def _uses_where(self) -> bool:
+        return "context" in inspect.signature(_called(self)).parameters
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, those of all commands, and --help."""
         if self._common is None:
@@ -145,7 +155,7 @@ class Command(TyperCommand):
         copied.name = f"behind_{option.name}"
         copied.envvar = copied.default = None
         copied.expose_value = copied.show_envvar = False
-        copied.hidden = option.name != "target" or "context" not in inspect.signature(_called(self)).parameters
+        copied.hidden = option.name != "target" or not self._uses_where()
 
         def take(context: Any, parameter: object, value: object) -> None:
             if value is not None and context.obj is not None:
@@ -211,7 +221,6 @@ class Where:
     """Where this process writes: a full disk is named after it."""
 
     def __post_init__(self) -> None:
-        from fsage.plan import results
         from fsage.plan.settings import PLACES
 
         if self.target_name == "":
@@ -230,7 +239,6 @@ class Where:
                     from fsage.plan.target import load_target
 
                     load_target(inventory)  # raises, and names those that are there
-        results.check(self.results)
         Where.last_results = self.results
 
     def settings(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -113,7 +114,7 @@ def export(
         )
     else:
         say("it discloses hosts, users, addresses, places, ids and command lines; --anonymous leaves them out")
-    say(f"wrote {written}; `./run fsage remake {written} --to FOLDER` makes its report again")
+    say(f"wrote {written}; `./run fsage remake {shlex.quote(str(written))} --to FOLDER` makes its report again")
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage remake quickstart.zip --to remade")

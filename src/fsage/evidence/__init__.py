@@ -13,6 +13,7 @@ out, and `absent` has the reason.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -30,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fsage
-from fsage import seam
+from fsage import interrupt, seam
 from fsage.base import Json, in_words
 from fsage.base.message import check_place, printable, say, whole_file
 from fsage.base.sizes import format_size
@@ -271,7 +272,8 @@ def run_beside(what: str, command: Sequence[str], out: Path, files: int, folder:
     began = datetime.now(UTC)
     clock = time.monotonic()
     try:
-        code = subprocess.run(list(command), check=False, cwd=folder).returncode
+        with interrupt.left_to_what_runs():
+            code = subprocess.run(list(command), check=False, cwd=folder).returncode
     except OSError as error:
         absent["exit_code"] = f"{command[0]}: {error.strerror}"
         say(absent["exit_code"])
@@ -297,14 +299,25 @@ def run_beside(what: str, command: Sequence[str], out: Path, files: int, folder:
         "allocator": rose,
         "absent": absent,
     }
+    text = json.dumps(line) + "\n"
     try:
-        with open(out, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _append(out, text.encode())
     except OSError as error:
-        raise ValueError(f"{out}: {error.strerror}; the command ended with exit code {code}") from error
+        print(text, end="", flush=True)  # what the command did cannot be had again
+        ended = f"the command ended with exit code {code}, and its line stands on standard output"
+        raise ValueError(f"{out}: {error.strerror}; {ended}") from error
     if code >= 0:
         return code
     return 128 - code
+
+
+def _append(out: Path, line: bytes) -> None:
+    """Add a line to a file, or nothing. Raises OSError."""
+    with open(out, "ab", buffering=0) as file:
+        written = file.write(line)
+        if written < len(line):
+            file.truncate(file.tell() - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _look(what: str, files: int) -> Json:

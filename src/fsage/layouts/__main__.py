@@ -94,7 +94,14 @@ def _evidence(given: argparse.Namespace) -> int:
         raise Misuse("--to is where the metrics go: give --openmetrics with it")
     files = FILES if given.files is None else given.files
     limits = verdict.parse_limits(given.fail_on, verdict.NAMES)
-    return max([terminal.show(inspect(what, files), given.json, limits) for what in given.what])
+    codes = []
+    for what in given.what:
+        try:
+            codes.append(terminal.show(inspect(what, files), given.json, limits))
+        except ValueError as error:
+            _complain(str(error))
+            codes.append(1)
+    return 1 if 1 in codes else max(codes)
 
 
 def _fragments(given: argparse.Namespace) -> int:

@@ -15,7 +15,13 @@ from fsage.base.message import check_place
 FSAGE = Path(__file__).absolute().parents[1]
 LIBRARY = "prometheus_client"
 FIRST_LINE = b"#!/usr/bin/env python3\n"
-START = "import sys\nfrom fsage.layouts.__main__ import main\nsys.exit(main())\n"
+START = """import sys
+if sys.version_info < (3, 9):
+    sys.exit("fsage: this is Python %d.%d, and 3.9 or newer is needed: name one, as in `python3.9 fsage.pyz ...`"
+             % sys.version_info[:2])
+from fsage.layouts.__main__ import main
+sys.exit(main())
+"""
 
 
 def program() -> bytes:

@@ -159,14 +159,17 @@ class Results:
             return set()
 
 
-def check(root: Path) -> None:
+def check(root: Path | None) -> None:
     """Raise ValueError for results that others than root could have prepared, where root is to write into them.
 
-    What root makes from now on others cannot write to either, whatever the umask. A user's results are his own affair.
+    What root makes from now on others cannot write to either, whatever the umask (None: that alone). A user's results
+    are his own affair.
     """
     if os.geteuid() != 0:
         return
     os.umask(os.umask(0o077) | 0o022)
+    if root is None:
+        return
     root = Path(os.path.abspath(root))
     try:
         seam.check_place(root)
@@ -174,7 +177,7 @@ def check(root: Path) -> None:
             if folder.is_symlink() or folder.is_dir():
                 seam.check_place(folder)
     except Refusal as why:
-        raise ValueError(f"results: {why}") from None
+        raise ValueError(f"results: {why}; `--results FOLDER` names another") from None
 
 
 def stored(folder: Path) -> list[Path]:

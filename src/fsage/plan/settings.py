@@ -109,7 +109,7 @@ def places(config: Mapping[str, object], environment: Mapping[str, str]) -> dict
     variables = {}
     for key, usual in PLACES.items():
         name = f"FSAGE_{key.upper()}"
-        variables[name] = str(config.get(key, environment.get(name, usual)))
+        variables[name] = str(config.get(key, environment.get(name) or usual))
     return variables
 
 

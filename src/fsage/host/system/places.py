@@ -24,6 +24,7 @@ import contextlib
 import errno
 import os
 import pwd
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -303,7 +304,8 @@ def _judge(status: os.stat_result, at: Path, path: Path, sticky: bool) -> None:
         me = who(os.geteuid())
         place = f"{path}" if at == path else f"{path}: {at}"
         user = login(os.geteuid())
-        remedy = f"declare another, or, if this one is nobody else's, `chown {user} {at}` and `chmod go-w {at}`"
+        quoted = shlex.quote(str(at))
+        remedy = f"declare another, or, if this one is nobody else's, `chown {user} {quoted}` and `chmod go-w {quoted}`"
         if mode & stat.S_ISVTX:
             remedy = "declare a directory of its own below it"
         raise Refusal(
@@ -335,10 +337,11 @@ def _judge_file(status: os.stat_result, path: Path, flags: int) -> None:
         what = f"{_kind(status)} of {who(status.st_uid)}"
         raise Refusal(f"{path} is {what}, where fsage keeps a file; nothing was touched. Remove it")
     if not ours or mode & OTHERS_WRITE:
+        quoted = shlex.quote(str(path))
         raise Refusal(
             f"{path} belongs to {who(status.st_uid)} (mode {mode:04o}), so that others could have written it; it is "
             f"not believed, and nothing was touched. Remove it, or, if you know it to be right, "
-            f"`chown {login(os.geteuid())} {path}` and `chmod 600 {path}`"
+            f"`chown {login(os.geteuid())} {quoted}` and `chmod 600 {quoted}`"
         )
     if status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
         raise Refusal(f"{path} has {status.st_nlink} names (hard links), and fsage makes one; nothing was touched")

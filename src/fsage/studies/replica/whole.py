@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -130,10 +131,8 @@ def write(target: DeclaredTarget, base: Base, folder: Path) -> str:
     inventory = folder / PLACE / target.name
     note = f"Made by `fsage age` like the file system of a layout; all else is as in {base.inventory.name}."
     target.write(inventory, base.inventory, note)
-    return (
-        f"`./run ansible-playbook -i {inventory} playbooks/local_target.yml -e fsage_local_target_state=absent` "
-        f"removes target {target.name} afterwards, and gives back its room"
-    )
+    removal = f"-i {shlex.quote(str(inventory))} playbooks/local_target.yml -e fsage_local_target_state=absent"
+    return f"`./run ansible-playbook {removal}` removes target {target.name} afterwards, and gives back its room"
 
 
 def inventory_of(folder: Path, usual: Path) -> Path:
