@@ -116,10 +116,11 @@ def test_files_are_looked_at_when_asked_and_no_name_is_told(filesystem: str, tmp
 def test_what_cannot_be_read_is_a_sentence_and_a_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     to = tmp_path / "fsage.prom"
     metered = ("evidence", "--openmetrics", "--to")
-    assert main([*metered, str(to), str(EXAMPLE), str(tmp_path / SECRET)]) == 1
+    assert main([*metered, str(to), str(EXAMPLE), str(tmp_path / SECRET), "none"]) == 1
     assert f"{SECRET}: No such file or directory" in capsys.readouterr().err
     found = samples(to.read_text())
-    assert [each.value for each in found["fsage_evidence_success"]] == [1, 0]
+    success = found["fsage_evidence_success"]
+    assert [(each.labels["device"], each.value) for each in success] == [("file", 1), ("none", 0), ("none (2)", 0)]
     assert len(found["fsage_free_bytes"]) == 1 and SECRET not in to.read_text()
     assert main([*metered, str(tmp_path / "none" / "x.prom"), str(EXAMPLE)]) == 1
     assert "No such file or directory; the metrics were not written" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import stat
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,10 +45,14 @@ def export(sources: Sequence[str], to: Path | None, limit_s: float, niceness: in
     os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
     stores = []
     failed = []
+    labels: Counter[str] = Counter()
     for source in sources:
         began = time.monotonic()
         store = None
         device = device_of(source)
+        labels[device] += 1
+        if labels[device] > 1:  # the collector refuses what has the labels of another
+            device = f"{device} ({labels[device]})"
         try:
             store, unread = _read(source, limit_s, files)
             if unread:
