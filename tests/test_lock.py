@@ -71,6 +71,7 @@ def test_the_locks_make_an_environment_on_every_python(python, tmp_path):
         pytest.skip(f"no Python {python} here")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "FSAGE"))}
     places = {**clean, "FSAGE_VENV": str(tmp_path / "venv"), "FSAGE_PYTHON": works[0], "FSAGE_DEVELOP": "1"}
+    places["MPLBACKEND"] = "of the user's shell"
 
     def said(command: str) -> str:
         ran = subprocess.run(["./run", *command.split()], cwd=ROOT, env=places, text=True, **PIPES)
@@ -78,7 +79,8 @@ def test_the_locks_make_an_environment_on_every_python(python, tmp_path):
         return ran.stdout
 
     assert f"Python {python}." in said("python --version")
-    for command in ("snakemake --version", "ansible --version", "fsage plan quickstart"):
+    drawn = f"fsage evidence tests/data/evidence/e2freefrag.txt --html {tmp_path}/page.html"
+    for command in ("snakemake --version", "ansible --version", "fsage plan quickstart", drawn):
         said(command)
     said("pytest -q -n 2 tests/test_playbooks.py tests/test_dag.py")
 
