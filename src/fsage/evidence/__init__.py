@@ -316,7 +316,8 @@ def _append(out: Path, line: bytes) -> None:
     with open(out, "ab", buffering=0) as file:
         written = file.write(line)
         if written < len(line):
-            file.truncate(file.tell() - written)
+            if os.fstat(file.fileno()).st_size == file.tell():  # nobody added a line behind it
+                file.truncate(file.tell() - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
