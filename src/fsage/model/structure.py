@@ -73,6 +73,8 @@ class Step(ABC):
     """Whether it only takes files away."""
     DRAWS: ClassVar[bool] = True
     """Whether what it makes depends on its seed."""
+    SIMULATED: ClassVar[bool] = False
+    """Whether it takes seconds to know what it leaves: a plan asks that only where it must."""
     ONE_STORE: ClassVar[bool] = False
     """Whether it needs a target with one store."""
     WANTS: ClassVar[tuple[str, ...]] = ()

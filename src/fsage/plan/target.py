@@ -186,6 +186,8 @@ def check_places(claim: Claim, state: str, steps: tuple[Step, ...], place: int, 
     """Raise ValueError where the files of a cell, at all places `makes_bytes`, do not fit beside those of the state."""
     if not makes_bytes or "capacity_bytes" not in claim:
         return
+    if place == 1 and any(step.SIMULATED for step in steps):  # the host refuses what does not fit
+        return
     capacity_bytes = claim["capacity_bytes"]
     if makes_bytes <= _least_left_bytes(steps, capacity_bytes):
         return

@@ -177,6 +177,7 @@ def _lognormal(draw: random.Random, median: int, sigma: float, most: int) -> int
 class Age(Step):
     """Use it as `way` says until `percent` of the capacity are in use and `written_percent` of it were written."""
 
+    SIMULATED: ClassVar[bool] = True
     ONE_STORE: ClassVar[bool] = True
 
     way: Way
