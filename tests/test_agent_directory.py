@@ -133,7 +133,7 @@ def test_a_directory_whose_claim_went_with_its_container_is_taken_over_by_the_cl
     (place / "filler").mkdir()
     for verb in (claim.create, claim.claim, claim.release, claim.remove):
         for request in ({}, {"take_over": "another"}):
-            said = f"has the mark of target .*share the folder fsage_target.home.*claim .*--take-over {old}`.*release .*{old}`"
+            said = f"has the mark of target .*share the folder fsage_target.home.*claim .*{old}`.*release .*{old}`"
             with pytest.raises(Refusal, match=said):
                 verb(directory_target, request, False)
     run = {"holder": identity("snakemake"), "claim": old}
