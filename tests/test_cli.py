@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fsage import __version__, commands, start
 from fsage.cli import app
-from fsage.commands import Where
+from fsage.commands import Where, jobs
 from fsage.run import play
 
 ROOT = Path(__file__).parents[1]
@@ -249,3 +249,16 @@ def test_a_command_imports_nothing_that_it_does_not_need(words: list[str], wante
     names = re.findall(r"^import time: .*\| +(\S+)$", done.stderr, re.MULTILINE)
     found = {".".join(name.split(".")[:levels]) for name in names for levels in (1, 2)}
     assert wanted in found and not found & unwanted
+
+
+def test_a_lease_that_cannot_be_given_back_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def give(where: Where, target: str, wanted: str, killed: object) -> None:
+        if target == "local":
+            raise play.PlayFailed("local does not answer")
+        given.append((target, wanted))
+
+    monkeypatch.setattr(jobs, "_lease", give)
+    ran = CliRunner().invoke(app, ["hold", "--release", "local", "directory"])
+    assert (str(ran.exception), given) == ("local does not answer", [("directory", "absent")])

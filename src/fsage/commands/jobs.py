@@ -86,8 +86,7 @@ def hold(
     for name in targets:
         load_target(where_.inventories / name)  # before anything is written
     if release:
-        for name in targets:
-            _lease(where_, name, "absent", killed)
+        _release(where_, targets, killed)
         return
     _say_fio([where_.inventories / name for name in targets])
     taken: list[str] = []
@@ -106,6 +105,20 @@ def hold(
         ) from None
     for note in killed.values():  # the licence of their jobs
         note.unlink(missing_ok=True)
+
+
+def _release(where_: Where, targets: Iterable[str], killed: Iterable[str]) -> None:
+    """Give all leases back that can be; PlayFailed with the reasons of the others."""
+    from fsage.run.play import PlayFailed
+
+    reasons = []
+    for name in targets:
+        try:
+            _lease(where_, name, "absent", killed)
+        except PlayFailed as why:
+            reasons.append(str(why))
+    if reasons:
+        raise PlayFailed("\n".join(reasons))
 
 
 def _say_fio(inventories: Iterable[Path]) -> None:
