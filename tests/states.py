@@ -9,10 +9,9 @@ from fsage.host.cells.phases import Phases
 from fsage.host.instruments import Instruments, Visit, found
 from fsage.host.remote.remote_hosts import Hosts
 from fsage.host.targets import Target
-from fsage.model import structure
 from fsage.model.claim import Token
 from fsage.model.request import Request
-from fsage.model.structure import Method, Shard, Step
+from fsage.model.structure import Method, Step
 from fsage.studies.paf.model import Fragment, Populate
 
 MIB = 1 << 20
@@ -43,7 +42,6 @@ def bring(
     spec: dict,
     *steps: Step,
     reuse: str = "nested",
-    shards: int = 1,
     inputs: dict[str, str] | None = None,
     hosts: Any = None,
 ) -> dict[str, Any]:
@@ -52,12 +50,5 @@ def bring(
     request["inputs"] = inputs or {}
     if hosts:
         request["hosts"] = hosts
-    states.scrub(spec, request, False)
-    for step in steps:
-        begun = states.begin(step.kind, spec, request, False)
-        if begun["due"]:
-            step = structure.read(begun["step"])
-            for index in range(shards):
-                states.work(spec, request, step, Shard(index, shards, shards))
-            states.end(spec, request, step)
+    states.reach(spec, request)
     return states.evidence(spec, request, False)["evidence"]["token"]

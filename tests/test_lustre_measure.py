@@ -67,8 +67,8 @@ def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
     claim.claim(spec, {}, False)
     states.scrub(spec, REQUEST, False)
     begun = states.begin("populate", spec, REQUEST, False)
-    states.work(spec, REQUEST, structure.read(begun["step"]))
-    states.end(spec, REQUEST, structure.read(begun["step"]))
+    states.work(spec, REQUEST, begun)
+    states.end(spec, REQUEST, begun)
     return spec
 
 
@@ -228,4 +228,4 @@ def test_pieces_left_to_the_servers_are_refused_unless_the_servers_are_tuned_so(
     with pytest.raises(Refusal, match=r"OST0000 has prealloc_table '256 512 1024 2048'; lustre-OST0001 has"):
         states.begin("interleave", spec, request, False)
     tables["oss1"]["tables"] = dict.fromkeys(now, "32 64 128")
-    assert states.begin("interleave", spec, request, False)["due"]
+    assert states.begin("interleave", spec, request, False)

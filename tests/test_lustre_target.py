@@ -26,7 +26,6 @@ from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts.freespace import Counting
-from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
@@ -196,18 +195,18 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
     begun = states.begin("populate", spec, REQUEST, False)
     shares = [Shard(index, 2) for index in (0, 1)]
     for where, share in ((spec, shares[0]), (there, shares[1])):
-        assert states.work(where, REQUEST, structure.read(begun["step"]), share)["files"]
+        assert states.work(where, REQUEST, begun, share).files
     with pytest.raises(Refusal, match="may only populate and fragment"):
         states.scrub(there, REQUEST, False)  # the lease that guards the target is on the other host
-    states.end(spec, REQUEST, structure.read(begun["step"]))
+    states.end(spec, REQUEST, begun)
 
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
     assert not claim.claim(spec, {}, False)["claim"]["filesystem_state_known"], "others write beside it"
     states.scrub(spec, REQUEST, False)
     begun = states.begin("populate", spec, REQUEST, False)
-    states.work(spec, REQUEST, structure.read(begun["step"]))
-    states.end(spec, REQUEST, structure.read(begun["step"]))
+    states.work(spec, REQUEST, begun)
+    states.end(spec, REQUEST, begun)
     left = list(fillers(Path(spec["directory"])))
     assert len(left) == (4 << 30) // 100 // (4 * MIB)
     site.commands()
@@ -236,9 +235,9 @@ def test_a_structure_that_lies_elsewhere_is_never_ready(spec: dict, site: Site) 
     claim.claim(spec, {}, False)
     states.scrub(spec, REQUEST, False)
     begun = states.begin("populate", spec, REQUEST, False)
-    states.work(spec, REQUEST, structure.read(begun["step"]))
+    states.work(spec, REQUEST, begun)
     with pytest.raises(Failure, match=r"lie elsewhere: .*/g1/0000000 begins on OST 1, requested was 0"):
-        states.end(spec, REQUEST, structure.read(begun["step"]))
+        states.end(spec, REQUEST, begun)
     assert states.diagnose(spec, REQUEST, False)["todo"] == ["scrub", "populate"]
 
 

@@ -195,7 +195,7 @@ def test_a_shard_stops_when_another_run_takes_the_target_over(spec, monkeypatch,
 
     monkeypatch.setattr("fsage.studies.paf.host.path_of", third_is_late)
     with pytest.raises(Failure, match=f"{kind} stopped: another run took target .* while it was at work"):
-        states.work(spec, request, structure.read(begun["step"]))
+        states.work(spec, request, begun)
     assert len(touched) == 3
 
 

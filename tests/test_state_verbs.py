@@ -16,7 +16,6 @@ from fsage.host.states.inspection import digest, fingerprint
 from fsage.host.structure import fillers
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
-from fsage.model import structure
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
 from fsage.model.request import Request
 from fsage.model.structure import Shard, Step
@@ -94,12 +93,11 @@ def test_what_cannot_be_reached_is_emptied_and_the_reason_is_kept(ready, request
 
 def test_a_step_is_begun_once_and_only_when_it_is_next(ready):
     before = now(ready)
-    assert states.begin("populate", ready, asked(SMALL), False)["due"] is False
-    assert states.begin("populate", ready, TODO, False)["due"] is False, "a fragment comes next"
-    assert states.begin("fragment", ready, TODO, True)["due"] is True
+    assert states.begin("populate", ready, asked(SMALL), False) is None
+    assert states.begin("populate", ready, TODO, False) is None, "a fragment comes next"
+    assert states.begin("fragment", ready, TODO, True) == HOLED
     assert now(ready) == before, "only asked"
-    begun = states.begin(None, ready, TODO, False)
-    assert (begun["due"], structure.read(begun["step"])) == (True, HOLED)
+    assert states.begin(None, ready, TODO, False) == HOLED
     assert (now(ready).status, now(ready).step, now(ready).clients) == (BUILDING, HOLED, 1)
     with pytest.raises(Refusal, match=r"was interrupted at epoch \d+; run scrub.yml"):
         states.begin("fragment", ready, TODO, False)
@@ -115,8 +113,8 @@ def test_a_step_from_a_state_that_was_changed_is_refused(ready):
 def test_a_shard_without_files_changed_nothing(ready):
     states.begin("fragment", ready, TODO, False)
     answers = [states.work(ready, TODO, HOLED, Shard(index, 40)) for index in range(40)]
-    deleted = sum(answer["files"] for answer in answers)
-    assert 0 < deleted < FILES and all(answer["changed"] is (answer["files"] > 0) for answer in answers)
+    deleted = sum(answer.files for answer in answers)
+    assert 0 < deleted < FILES and min(answer.files for answer in answers) == 0
     ended = states.end(ready, TODO, HOLED)
     assert ended["token"]["files"] == FILES - deleted and ended["token"]["state"] == "wanted"
 
@@ -154,8 +152,8 @@ def test_what_several_clients_had_begun_goes_on_and_else_it_is_begun_again(ready
         assert answer["changed"] and answer["why"] == f"building its state was interrupted at epoch {begun.epoch}"
         return
     assert (answer["changed"], answer["msg"]) == (False, f"target {ready['name']}: fragment resumes")
-    assert states.begin("populate", ready, TODO, True)["due"] is False
-    assert states.begin("fragment", ready, TODO, True)["step"] == HOLED.to_json()
+    assert states.begin("populate", ready, TODO, True) is None
+    assert states.begin("fragment", ready, TODO, True) == HOLED
     assert now(ready) == begun
 
 

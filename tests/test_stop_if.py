@@ -144,7 +144,7 @@ def guest(directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> 
 def built(spec: dict[str, Any], request: dict[str, Any]) -> None:
     """Have its state."""
     states.scrub(spec, request, False)
-    if states.begin("populate", spec, request, False)["due"]:
+    if states.begin("populate", spec, request, False):
         states.work(spec, request, STEPS[0])
         states.end(spec, request, STEPS[0])
 

@@ -92,7 +92,8 @@ class HostAgent:
     def work(self, request: Json, step: Json, shard: Json) -> Json:
         """Do this host's shard of a step. Raises Failure, Refusal; Gone as soon as the launcher's connection ends."""
         asked = typed.read(Request, request)
-        return states.work(self.host.spec, asked, structure.read(step), typed.read(Shard, shard), self.launcher.check)
+        states.work(self.host.spec, asked, structure.read(step), typed.read(Shard, shard), self.launcher.check)
+        return {}
 
     def prepare(self, argv: list[str], files: dict[str, str]) -> Json:
         """Start a command, which then waits for its job."""

@@ -186,12 +186,12 @@ def _accounts(target: Target) -> Json:
     return accounts
 
 
-def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Result:
-    """Announce the next step on the target, when it is of `kind`; {"due": False} when there is nothing to do."""
+def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Step | None:
+    """Announce the next step on the target, when it is of `kind`; None when there is nothing to do."""
     with at_work(spec, request) as target:
         now, step = due(target, request, kind)
         if step is None:
-            return {"changed": False, "due": False, "msg": f"nothing to {kind or 'apply'} on target {target.name}"}
+            return None
         target.osts.verify_preallocation(step)
         room = target.room_below()
         wanted = step.writes_bytes(target.capacity_bytes)
@@ -208,16 +208,16 @@ def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> Re
             if clients > 1:
                 refuse_unfit(target.spec, target.claim, request)
             claims.token_changed(target.mounts[0], now, status=BUILDING, step=step, clients=clients)
-        described = f"{step.describe()} on target {target.name}"
-        return {"changed": True, "due": True, "step": step.to_json(), "sharded": step.SHARDED, "msg": described}
+        return step
 
 
 def apply_step(kind: str | None, spec: JsonView, request: Request, threads: int, check: bool) -> Result:
     """Do the next step, if it is of `kind`: on all clients, by so many threads on each. Raises Refusal, Failure."""
-    begun = begin(kind, spec, request, check)
-    if check or not begun["due"]:
-        return begun
-    step = structure.read(begun["step"])
+    step = begin(kind, spec, request, check)
+    if step is None:
+        return {"changed": False, "msg": f"nothing to {kind or 'apply'} on target {spec['name']}"}
+    if check:
+        return {"changed": True, "msg": f"{step.describe()} on target {spec['name']}"}
     others = clients_of(request)[1:] if step.SHARDED else []
     if others:
         share_out(spec, request, step, threads)
@@ -251,7 +251,7 @@ def work(
     step: Step,
     shard: Shard = ALONE,
     check_alive: Call = lambda: None,
-) -> Result:
+) -> making.Work:
     """Do one host's shard of the announced step. Raises Failure as soon as another run holds the target.
 
     `check_alive` is called before each file, and raises where nobody waits for it any more.
@@ -292,7 +292,7 @@ def work(
             raise
         if done.notes:  # only steps without shards have notes, so nobody else reads the token now
             claims.token_changed(target.mounts[0], now, notes={**now.notes, kind: done.notes})
-        return {"changed": done.files > 0, "msg": f"{kind}: {done.files} files", "files": done.files, **done.notes}
+        return done
 
 
 def end(spec: JsonView, request: Request, step: Step) -> Result:

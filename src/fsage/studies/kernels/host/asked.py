@@ -96,7 +96,7 @@ def scrub(asked: guests.Question, check: bool) -> Json:
 
 def begin(asked: guests.Question, check: bool) -> Json:
     """No step is due: all are done with the image."""
-    return {"changed": False, "due": False, "msg": f"nothing to do: a state of {asked.spec['name']} is an image"}
+    return {"changed": False, "msg": f"nothing to do: a state of {asked.spec['name']} is an image"}
 
 
 def diagnose(asked: guests.Question, check: bool) -> Json:
