@@ -273,7 +273,7 @@ def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_targe
     request = {"study": "test", "state": "30.00", "steps": [step], "reuse": "nested"}
     states.scrub(directory_target, request, False)
     slow = {**directory_target, "limits": {"operations_s": 4}}
-    given = {"target": slow, "request": {**request, "steps": [step.to_json()]}, "threads": 4}
+    given = {"target": slow, "request": {**request, "steps": [step.to_json()], "threads": 4}}
     argv = [sys.executable, "-m", "fsage.host", "apply_step"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:

@@ -102,11 +102,11 @@ def test_a_step_is_shared_by_all_clients(several):
     request = {"study": "test", "state": "20.00", "steps": steps, "hosts": hosts()}
     lies["n3"] = "sys.exit('no network')"
     with pytest.raises(Refusal, match="host n3 does not answer: no network; nothing was touched"):
-        states.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
+        states.apply_step(spec, {**request, "hosts": hosts()}, False)
     before = claims.read_token(Path(spec["directory"]))
     assert before and before.status == READY
     lies["n3"] = ""
-    done = states.apply_step(None, spec, {**request, "hosts": hosts()}, 1, False)
+    done = states.apply_step(spec, {**request, "hosts": hosts()}, False)
     assert done["changed"] and claims.read_token(Path(spec["directory"])).state == "20.00"
 
 
@@ -140,7 +140,7 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
         assert not any(Path(f"/proc/{pid}").exists() for pid in others)
     assert claims.read_token(place).status == BUILDING
     made = {path: path.stat().st_ino for path in place.glob("filler/*/*")}
-    states.apply_step(None, spec, {**request, "steps": steps, "hosts": hosts()}, 1, False)
+    states.apply_step(spec, {**request, "steps": steps, "hosts": hosts()}, False)
     assert claims.read_token(place).state == "60.00"
     assert made.items() <= {path: path.stat().st_ino for path in place.glob("filler/*/*")}.items(), "it stays"
 

@@ -60,7 +60,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkey
     cells = [new_file("a", newest().name), new_file("b", newest().name)]
     cells += [new_file("ends", "1.0"), new_file("none", "8.1"), new_file("option", newest().name, mount="nonsense=1")]
     assert ask(spec, "scrub", **about)["changed"] and not ask(spec, "scrub", **about)["changed"]
-    assert not ask(spec, "apply_step", **about)["due"]
+    assert not ask(spec, "apply_step", **about)["changed"]
     assert ask(spec, "evidence", **about)["evidence"]["filler_files"] > 50
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     before = image.read_bytes()

@@ -99,6 +99,8 @@ def test_a_step_is_begun_once_and_only_when_it_is_next(ready):
     assert now(ready) == before, "only asked"
     assert states.begin(None, ready, TODO, False) == HOLED
     assert (now(ready).status, now(ready).step, now(ready).clients) == (BUILDING, HOLED, 1)
+    with pytest.raises(Refusal, match=r"'fragmnt' is no kind of step: there are .*, fragment, "):
+        states.apply_step(ready, asked(SMALL, step_kind="fragmnt"), False)
     with pytest.raises(Refusal, match=r"was interrupted at epoch \d+; run scrub.yml"):
         states.begin("fragment", ready, TODO, False)
 

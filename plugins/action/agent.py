@@ -92,7 +92,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Run the verb and return the agent's answer."""
         result = super().run(tmp, task_vars)
-        blocks = {key: {"type": "dict", "default": {}} for key in ("input", "add", "save", "save_in", "fetch")}
+        blocks = {key: {"type": "dict", "default": {}} for key in ("add", "save", "save_in", "fetch")}
         words = {"verb": {"type": "str", "required": True}, "put_away": {"type": "str", "default": ""}}
         _, given = self.validate_argument_spec({**words, **blocks})
         host = task_vars["inventory_hostname"]
@@ -107,7 +107,6 @@ class ActionModule(ActionBase):
         question = {
             "target": self._variable("fsage_target", task_vars),
             "hosts": hosts,
-            **given["input"],
             "request": {**request, **given["add"]},
         }
         if not question["target"]:

@@ -33,10 +33,6 @@ options:
     description: What the agent shall do, a verb of C(src/fsage/host/verbs).
     type: str
     required: true
-  input:
-    description: More keys for the agent, beside C(target) and C(request).
-    type: dict
-    default: {}
   add:
     description: More keys of the request.
     type: dict

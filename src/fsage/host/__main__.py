@@ -14,8 +14,7 @@ import signal
 import sys
 import threading
 
-from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words, message, typed
-from fsage.base.message import shown
+from fsage.base import MIB, Failure, Json, JsonView, Refusal, in_words, message
 from fsage.base.shell import find_administrators
 from fsage.host import instruments, states
 from fsage.host.cells import measure, observed
@@ -64,18 +63,6 @@ def hold(spec: Json, request: Request, check: bool) -> Json:
     return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 
-def apply_step(given: Json, request: Request, check: bool) -> Json:
-    """The verb on the next step, of `kind` if that is given; by `threads` on each client."""
-    kind = given.get("kind") or None
-    if kind not in (None, *structure.kinds()):
-        raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
-    try:
-        threads = typed.read(typed.Positive, given.get("threads", 1))
-    except message.Unacceptable as why:
-        raise Refusal(f"threads: {why}; nothing was touched") from None
-    return states.apply_step(kind, given["target"], request, threads, check)
-
-
 def question(text: bytes) -> Json:
     """What came on stdin. Raises Refusal."""
     try:
@@ -102,6 +89,7 @@ VERBS: dict[str, Verb] = {
     "restore_tunables": tune.restore,
     "prealloc": preallocation.prealloc,
     "scrub": states.scrub,
+    "apply_step": states.apply_step,
     "evidence": states.evidence,
     "measure": measure.measure_all,
     "bundle": observed.bundle,
@@ -109,11 +97,10 @@ VERBS: dict[str, Verb] = {
 }
 """Those of every target; a kind has `verbs` of its own."""
 QUESTION_BYTES = 128 * MIB
-APPLY_STEP = "apply_step"
 
 
 def verbs() -> dict[str, Verb]:
-    """What a host can do but for APPLY_STEP, by name."""
+    """What a host can do, by name."""
     return {**VERBS, **{name: verb for kind in targets.every() for name, verb in kind.verbs.items()}}
 
 
@@ -160,8 +147,6 @@ def end_unread() -> None:
 
 def perform(verb: str, given: Json, request: Request, check: bool) -> Json:
     """The answer to a verb, by this process. Raises Refusal, Failure, OSError."""
-    if verb == APPLY_STEP:
-        return apply_step(given, request, check)
     act = VERBS.get(verb) or verbs()[verb]
     return act(given["target"], request, check)
 
@@ -187,8 +172,8 @@ def main(arguments: list[str]) -> int:
     find_administrators()
     check = "--check" in arguments
     verb = next((word for word in arguments if not word.startswith("-")), "")
-    if verb not in (*VERBS, APPLY_STEP) and verb not in verbs():  # not of all kinds, which takes time
-        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join([*verbs(), APPLY_STEP])}"}))
+    if verb not in VERBS and verb not in verbs():  # not of all kinds, which takes time
+        print(json.dumps({"failed": True, "msg": f"no verb {verb!r}; there are {', '.join(verbs())}"}))
         return 2
     spec: Json = {}
     try:

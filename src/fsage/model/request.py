@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 from fsage.base import Json
-from fsage.base.typed import Attempt, Name, Printable
+from fsage.base.typed import Attempt, Name, Positive, Printable
 from fsage.model.hosts import Asker, Holder, Inventory  # noqa: F401 (3.9.2 resolves what Asker has here)
 from fsage.model.structure import Step
 
@@ -130,6 +130,7 @@ class Request(Asker, total=False):
     machine that runs the playbook. `osts`: what the servers saw of them. `amount_mib`, `amount_source`: what each task
     moves and why, where that is not the claim's. `reach_s`: an estimate of building the state.
     `take_over`: the id of a claim whose note is lost, and whose target may be emptied for it.
+    `step_kind`: no other step is due; `threads`: so many do a step on each client.
     """
 
     schema: Literal[1]
@@ -143,6 +144,8 @@ class Request(Asker, total=False):
     tuning: Json
     reuse: Literal["nested", "fresh"]
     steps: list[Step]
+    step_kind: str
+    threads: Positive
     first_instance: Name | None
     reach_s: float
     cells: list[Cell]

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Sequence
 
 from fsage.base import Call, Failure, Json, JsonView, Refusal, typed
+from fsage.base.message import shown
 from fsage.host import filesystems
 from fsage.host import structure as making
 from fsage.host.instruments import Stopped, looked_on
@@ -211,8 +212,15 @@ def begin(kind: str | None, spec: JsonView, request: Request, check: bool) -> St
         return step
 
 
-def apply_step(kind: str | None, spec: JsonView, request: Request, threads: int, check: bool) -> Result:
-    """Do the next step, if it is of `kind`: on all clients, by so many threads on each. Raises Refusal, Failure."""
+def apply_step(spec: JsonView, request: Request, check: bool) -> Result:
+    """Do the next step, if it is of the requested kind: on all clients, by so many threads on each.
+
+    Raises Refusal, Failure.
+    """
+    kind = request.get("step_kind") or None
+    if kind not in (None, *structure.kinds()):
+        raise Refusal(f"{shown(kind)} is no kind of step: there are {', '.join(structure.kinds())}")
+    threads = request.get("threads", ALONE.threads)
     step = begin(kind, spec, request, check)
     if step is None:
         return {"changed": False, "msg": f"nothing to {kind or 'apply'} on target {spec['name']}"}
@@ -241,7 +249,7 @@ def share_out(spec: JsonView, request: Request, step: Step, threads: int) -> Non
 def reach(spec: JsonView, request: Request) -> None:
     """Bring the target into the request's state. Raises Refusal, Failure."""
     scrub(spec, request, False)
-    while apply_step(None, spec, request, ALONE.threads, False)["changed"]:
+    while apply_step(spec, request, False)["changed"]:
         pass
 
 
