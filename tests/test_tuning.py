@@ -14,7 +14,7 @@ from local_targets import claimed
 
 from fsage.base import Refusal
 from fsage.host.device import loops
-from fsage.host.verbs import claim, tune
+from fsage.host.verbs import checks, claim, tune
 from fsage.model import tuning
 from fsage.model.tuning import OF_QUEUE
 from fsage.study import StudyError
@@ -81,7 +81,7 @@ def test_the_agent_sets_no_other_file_and_the_next_study_has_no_tunables_of_the_
     note = Path(local_target["home"]) / local_target["name"] / "tunables.json"
 
     def set_to(tuning: dict[str, Any], check: bool = False) -> dict[str, Any]:
-        return tune.tune(local_target, {"tuning": tuning}, check)
+        return tune.tune(local_target, checks.checked({"tuning": tuning}, None), check)
 
     for name in (*PATHS, os.path.relpath(victim, queues.resolve())):
         with pytest.raises(Refusal, match=r"is no tunable that is known;.*; nothing was touched"):

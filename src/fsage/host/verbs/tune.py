@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 
 from fsage.base import Failure, Json, JsonView, Refusal
-from fsage.base.message import Unacceptable
 from fsage.base.sizes import counted
 from fsage.host.device import below, loops, models
 from fsage.host.instruments import cleanup
@@ -21,7 +20,6 @@ from fsage.host.system import files, settings
 from fsage.host.targets import claims, kinds, lease
 from fsage.host.targets.lease import holder_of
 from fsage.host.targets.opening import at_work, open_target
-from fsage.model import tuning
 from fsage.model.declaration import complete, home_of
 from fsage.model.hosts import Asker
 from fsage.model.request import Request
@@ -35,10 +33,6 @@ def tune(spec: Json, request: Request, check: bool) -> Json:
     request set, and this one does not name, is put back; all is when the run ends, or the target is released.
     """
     wanted = request.get("tuning", {})
-    try:
-        tuning.check(wanted)  # before the target is opened, which mounts it
-    except Unacceptable as why:
-        raise Refusal(f"{why}; nothing was touched") from None
     with at_work(spec, request, anywhere=True) as target:
         model = target.model_in_place()
         changed, proof, noted = target.tune(wanted, holder_of(target.spec, request), check)
