@@ -7,6 +7,7 @@ UUIDs to come. After a kill at any moment the next `claim` completes it, or `rem
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,23 +25,6 @@ from fsage.model.request import Request
 from fsage.model.target import Spec
 
 CLAIM_S = 60.0  # of calibrating, about
-
-
-def claim(declared: JsonView, request: Request, check: bool) -> Result:
-    """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
-    return _alone(declared, request, check, lambda spec: _claim(spec, request, check))
-
-
-def release(declared: JsonView, request: Request, check: bool) -> Result:
-    """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
-    return _alone(declared, request, check, lambda spec: _release(spec, check))
-
-
-def _release(spec: Spec, check: bool) -> Result:
-    released = give_back(spec, check)
-    if not check and declaration.home_of(spec).is_dir():
-        released["proof"] += forget(spec)
-    return released
 
 
 def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
@@ -65,20 +49,36 @@ def take_over(spec: Spec, request: Request, check: bool) -> Result | None:
     return None
 
 
-def _alone(declared: JsonView, request: Request, check: bool, do: Callable[[Spec], Result]) -> Result:
-    """Do something to a target: it is taken over before if need be, and held where its home exists."""
-    spec = declaration.complete(declared)
-    would = take_over(spec, request, check)
-    if would:
-        return would
-    home = declaration.home_of(spec)
-    if check or not home.is_dir():
-        return do(spec)
-    with lease.held(home, request):
-        return do(spec)
+def _alone(do: Callable[[Spec, Request, bool], Result]) -> Callable[[JsonView, Request, bool], Result]:
+    """A verb that does this to a target: it is taken over before if need be, and held where its home exists."""
+
+    @functools.wraps(do)
+    def verb(declared: JsonView, request: Request, check: bool) -> Result:
+        spec = declaration.complete(declared)
+        would = take_over(spec, request, check)
+        if would:
+            return would
+        home = declaration.home_of(spec)
+        if check or not home.is_dir():
+            return do(spec, request, check)
+        with lease.held(home, request):
+            return do(spec, request, check)
+
+    return verb
 
 
-def _claim(spec: Spec, request: Request, check: bool) -> Result:
+@_alone
+def release(spec: Spec, request: Request, check: bool) -> Result:
+    """Release the target: remove what is fsage's, restore the host settings, remove the claim, and verify all that."""
+    released = give_back(spec, check)
+    if not check and declaration.home_of(spec).is_dir():
+        released["proof"] += forget(spec)
+    return released
+
+
+@_alone
+def claim(spec: Spec, request: Request, check: bool) -> Result:
+    """Claim the created target: make file systems, mounts and device model, and calibrate. Idempotent."""
     home = declaration.home_of(spec)
     noted = claims.read(home)
     if noted and noted["status"] == "claimed":
@@ -211,12 +211,9 @@ def create(declared: JsonView, request: Request, check: bool) -> Result:
     return created
 
 
-def remove(declared: JsonView, request: Request, check: bool) -> Result:
+@_alone
+def remove(spec: Spec, request: Request, check: bool) -> Result:
     """Release the target, and delete what `create` made, and only that."""
-    return _alone(declared, request, check, lambda spec: _remove(spec, check))
-
-
-def _remove(spec: Spec, check: bool) -> Result:
     removed = kinds.named(spec["kind"]).remove(spec, check, give_back(spec, check))
     if not check:
         forget(spec)
