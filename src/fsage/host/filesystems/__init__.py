@@ -17,7 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
@@ -29,6 +29,9 @@ from fsage.layouts.extents import Extents
 from fsage.layouts.machine import Mount
 from fsage.model import filesystems as facts
 from fsage.model import plugins
+
+if TYPE_CHECKING:
+    from fsage.host.filesystems.xfs import ExtentSize
 
 PACKAGE = "fsage.host.filesystems"
 Range = tuple[int, int]
@@ -49,34 +52,6 @@ class Mover(ABC):
         """Move a range of an open file; `donor` is -1 where none is taken. Raises OSError."""
 
 
-class Preallocation(ABC):
-    """How many bytes a file is given at a time, where that can be set; 0: as the file system likes."""
-
-    @abstractmethod
-    def option(self, size_bytes: int) -> str:
-        """The mount option that goes with it, as the kernel lists it; empty for 0."""
-
-    @abstractmethod
-    def words(self, size_bytes: int) -> str:
-        """The setting as text; `none` for 0."""
-
-    @abstractmethod
-    def size_at(self, mount: Path) -> int:
-        """Bytes that files made in this directory get at a time; 0: not set. Raises OSError."""
-
-    @abstractmethod
-    def give(self, directory: Path, size_bytes: int) -> None:
-        """Set it for files that will be made in this directory, and read it back. Raises Failure."""
-
-    @abstractmethod
-    def directories(self, mount: Path) -> list[Path]:
-        """The directories of a store for which it must be set."""
-
-    @abstractmethod
-    def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
-        """Whether every store, mounted with these options, has it everywhere. Raises OSError."""
-
-
 class FileSystem(facts.FileSystem, ABC):
     """A local file system that a target can have: what can be done with it."""
 
@@ -89,7 +64,8 @@ class FileSystem(facts.FileSystem, ABC):
     sparse_option = ""
     """A mount option more on a sparse image."""
     mover: Mover | None = None
-    preallocation: Preallocation | None = None
+    preallocation: ExtentSize | None = None
+    """How many bytes a file is given at a time, where that can be set."""
     frees_parts = True
     """Whether a hole that is punched into a file frees its blocks at once."""
     no_preallocation = "nothing is known of its preallocation"

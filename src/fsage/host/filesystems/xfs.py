@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.base import Failure, Json
-from fsage.host.filesystems import FileSystem, Mover, Preallocation, Range
+from fsage.host.filesystems import FileSystem, Mover, Range
 from fsage.host.system import kernel
 from fsage.layouts.geometry import XfsGeometry
 from fsage.model import filesystems as facts
@@ -65,21 +65,23 @@ class ExchangeRange(Mover):
         fcntl.ioctl(descriptor, XFS_IOC_EXCHANGE_RANGE, call)
 
 
-class ExtentSize(Preallocation):
-    """The extent size hint of every directory, and allocsize: a power of two from 64 KiB to 1 GiB."""
+class ExtentSize:
+    """The extent size hint of every directory, and allocsize: a power of two from 64 KiB to 1 GiB; 0: as XFS likes."""
 
     def option(self, size_bytes: int) -> str:
+        """The mount option that goes with a hint, as the kernel lists it; empty for 0."""
         if size_bytes:
             return f"allocsize={size_bytes >> 10}k"
         return ""
 
     def words(self, size_bytes: int) -> str:
+        """The setting as text; `none` for 0."""
         if size_bytes:
             return f"extsize={size_bytes} {self.option(size_bytes)}"
         return "none"
 
     def size_at(self, mount: Path) -> int:
-        """The hint that files made in this directory get; 0: none."""
+        """The hint that files made in this directory get; 0: none. Raises OSError."""
         flags, size_bytes, *_ = _attributes(mount)
         if flags & FS_XFLAG_EXTSZINHERIT:
             return size_bytes
@@ -116,6 +118,7 @@ class ExtentSize(Preallocation):
         return places
 
     def in_place(self, mounts: Sequence[Path], options: Sequence[str], size_bytes: int) -> bool:
+        """Whether every store, mounted with these options, has it everywhere. Raises OSError."""
         for mount in mounts:
             if any(self.size_at(directory) != size_bytes for directory in self.directories(mount)):
                 return False

@@ -47,11 +47,6 @@ def note_doing(home: Path, words: str, cells: int = 0) -> None:
         beside.replace(home / DOING)
 
 
-def tunables_path(home: Path) -> Path:
-    """The note; it also has the preallocation, under a key of its own, which its own verb restores."""
-    return home / "tunables.json"
-
-
 def read_tunables(home: Path) -> Json:
     """What is noted of each tunable."""
     tunables = complete_tunables(home)
@@ -60,21 +55,29 @@ def read_tunables(home: Path) -> Json:
 
 
 def complete_tunables(home: Path) -> Json:
-    """The same, with the preallocation."""
-    noted: Json = files.read_json(tunables_path(home)) or {}
+    """The same, with the preallocation under a key of its own, which its own verb restores."""
+    noted: Json = files.read_json(home / "tunables.json") or {}
     return noted
 
 
 def note_tunables(home: Path, tunables: Json) -> None:
     """Note the tunables; the preallocation stays noted."""
-    before = complete_tunables(home)
+    _note(home, tunables, complete_tunables(home).get(PREALLOCATION))
+
+
+def note_preallocation(home: Path, preallocation: Json | None) -> None:
+    """Note the preallocation, or that there is none; the tunables stay noted."""
+    _note(home, read_tunables(home), preallocation)
+
+
+def _note(home: Path, tunables: Json, preallocation: Json | None) -> None:
     after = dict(tunables)
-    if PREALLOCATION in before:
-        after[PREALLOCATION] = before[PREALLOCATION]
+    if preallocation is not None:
+        after[PREALLOCATION] = preallocation
     if not after:
-        files.remove(tunables_path(home))
-    elif after != before:
-        files.write_json(tunables_path(home), after)
+        files.remove(home / "tunables.json")
+    elif after != complete_tunables(home):
+        files.write_json(home / "tunables.json", after)
 
 
 MACHINE_ID = Path("/etc/machine-id")

@@ -11,9 +11,8 @@ import contextlib
 
 from fsage.base import Failure, Json, Refusal
 from fsage.host import filesystems
-from fsage.host.filesystems import Preallocation
-from fsage.host.system import files
-from fsage.host.targets import Target, lease
+from fsage.host.filesystems.xfs import ExtentSize
+from fsage.host.targets import Target, claims, lease, preallocation
 from fsage.host.targets.opening import opened
 from fsage.host.targets.preallocation import NOTHING, read, settings_in, step_words
 from fsage.model.request import Request
@@ -31,9 +30,7 @@ def prealloc(spec: Json, request: Request, check: bool) -> Json:
 
 def _tune(target: Target, request: Request, check: bool) -> Json:
     requested = request["prealloc"]
-    path = target.home / "tunables.json"
-    noted = files.read_json(path) or {}
-    earlier = noted.get(PREALLOCATION)
+    earlier = preallocation.of(target)
     restore = requested["state"] == "restored"
     wanted = settings_in(requested) or (earlier or {}).get("asked") or {}
     if not wanted and not restore:
@@ -55,31 +52,29 @@ def _tune(target: Target, request: Request, check: bool) -> Json:
         entry["before"] = (earlier or {}).get("before") or words(filesystem.preallocation.size_at(target.mounts[0]))
     else:
         entry |= {"now": None, "unsupported": filesystem.no_preallocation if filesystem else OF_A_DIRECTORY}
-    left = {key: value for key, value in noted.items() if key != PREALLOCATION}
-    now = left if restore else {**left, PREALLOCATION: entry}
-    changed = now != noted
+    now = None if restore else entry
+    changed = now != earlier
     if filesystem and filesystem.preallocation:
         changed |= not filesystem.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
         if changed and not check:
             _put(target, filesystem.preallocation, size_bytes or 0, now)
     elif changed and not check:
-        files.write_json(path, now)
+        claims.note_preallocation(target.home, now)
     return {
         "changed": changed,
-        "msg": f"preallocation of target {target.name}: {step_words(_words(earlier), _words(now.get(PREALLOCATION)))}",
-        PREALLOCATION: now.get(PREALLOCATION),
+        "msg": f"preallocation of target {target.name}: {step_words(_words(earlier), _words(now))}",
+        PREALLOCATION: now,
     }
 
 
-def _put(target: Target, settable: Preallocation, size_bytes: int, now: Json) -> None:
+def _put(target: Target, settable: ExtentSize, size_bytes: int, now: Json | None) -> None:
     """Set the preallocation of every directory, and mount with the option that belongs to it."""
-    path = target.home / "tunables.json"
-    noted = files.read_json(path) or {}
-    files.write_json(path, now)
+    earlier = preallocation.of(target)
+    claims.note_preallocation(target.home, now)
     try:
         settable.give(target.mounts[0], size_bytes)
     except Failure as why:  # larger than half an allocation group, say
-        files.write_json(path, noted) if noted else files.remove(path)
+        claims.note_preallocation(target.home, earlier)
         raise Refusal(f"{why}; nothing was changed") from why
     for mount in target.mounts:
         for directory in settable.directories(mount):
