@@ -99,14 +99,14 @@ def versions(images: str | None, launcher: str) -> dict[str, str | None]:
     return found
 
 
-def why_unusable(images: str | None, tool: str = NEEDED) -> str | None:
-    """Why a tool cannot be used on this host, found by having it name its version; None where it can."""
-    argv = [*tools.command(tool, images), *tools.named(tool).options]
+def why_unusable(images: str | None) -> str | None:
+    """Why fio cannot be used on this host, found by having it name its version; None where it can."""
+    argv = [*tools.command(NEEDED, images), *tools.named(NEEDED).options]
     place = shutil.which(argv[0])
     if not place:
         return f"{argv[0]} is not installed on {os.uname().nodename}: install the package {argv[0]}"
     asked = " ".join([place, *argv[1:]])
-    answer = _answer(tool, argv)
+    answer = _answer(NEEDED, argv)
     output = (answer["stdout"] + answer["stderr"]).strip()
     if answer["timed_out"]:
         why = f"did not end within {VERSION_S} s"
@@ -114,17 +114,17 @@ def why_unusable(images: str | None, tool: str = NEEDED) -> str | None:
         why = f"was ended by signal {-answer['rc']} ({signal.strsignal(-answer['rc'])})"
     elif answer["rc"]:
         why = f"ended with status {answer['rc']}: {output[-SHOWN:] or 'it printed nothing'}"
-    elif tools.version_in(tool, output) is None:
-        why = f"names no version of {tool}, but prints {output[:SHOWN]!r}"
+    elif tools.version_in(NEEDED, output) is None:
+        why = f"names no version of {NEEDED}, but prints {output[:SHOWN]!r}"
     else:
         return None
     return f"`{asked}`{_behind(place)} {why}. Repair it, or name another one for ./run: FSAGE_FIO=/path/to/fio"
 
 
-def found(tool: str = NEEDED) -> str:
-    """The program that this host takes for a tool, links followed, with its version; for one that is usable."""
-    place = str(shutil.which(tool))
-    return f"{place}{_behind(place)} ({tool} {_version(tool, [tool, *tools.named(tool).options])})"
+def found() -> str:
+    """The program that this host takes for fio, links followed, with its version, where it is usable."""
+    place = str(shutil.which(NEEDED))
+    return f"{place}{_behind(place)} ({NEEDED} {_version(NEEDED, [NEEDED, *tools.named(NEEDED).options])})"
 
 
 def _behind(place: str) -> str:

@@ -36,7 +36,8 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
         why = containers.why_unusable(spec["containers"])
         if why:
             missing.append(f"fio: nothing can be measured without it; {why}")
-    if targets.why_not_as(spec):
+    own = facts(spec)
+    if own["uid"] is None:
         missing.append(f"user {spec['run_as']} (fsage_target.run_as): the agent must be root or this user")
     if spec["launcher"] == "srun" and not tools["srun"]:
         missing.append(NO_SRUN)
@@ -50,7 +51,7 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
     found_out: Probe = {
         "able": not missing,
         "missing": missing,
-        **facts(spec),
+        **own,
         "tools": tools,
         "io_controller": {"usable": model is None, "unavailable_because": model},
         "places": [
@@ -107,9 +108,12 @@ def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:
 def facts(spec: Spec) -> Facts:
     """The facts of this host that are cheap to find."""
     uname = os.uname()
+    uid = None
+    with suppress(Refusal):  # there is no such user here, or the agent is another one
+        uid = targets.uid_of(spec)
     return {
         "root": privilege.unavailable_because() is None,
-        "uid": None if targets.why_not_as(spec) else targets.uid_of(spec),
+        "uid": uid,
         "host": uname.nodename,
         "kernel": uname.release,
         "memory_bytes": memory_bytes(),

@@ -54,15 +54,6 @@ def measuring_user(spec: Spec) -> pwd.struct_passwd | None:
     return None
 
 
-def why_not_as(spec: Spec) -> str | None:
-    """Why this host cannot measure as the target's user; None when it can."""
-    try:
-        measuring_user(spec)
-    except Refusal as why:
-        return str(why)
-    return None
-
-
 def uid_of(spec: Spec) -> int:
     """The numeric user id that measures. Raises Refusal."""
     account = measuring_user(spec)
