@@ -24,13 +24,6 @@ from fsage.model.request import Phase
 WARM_ATTEMPTS = 3
 
 
-def drop_caches(target: Target, hosts: Hosts, phase: Phase) -> Json:
-    """Make the target cold, or warm, as a phase wants it. Raises Failure."""
-    if phase.get("warm"):
-        return made_warm(phase)
-    return made_cold(target, hosts, phase)
-
-
 def made_warm(phase: Phase) -> Json:
     """Have all pages of what is read in memory. Raises Failure where some do not stay there."""
     began = time.monotonic()
