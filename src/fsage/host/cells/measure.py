@@ -45,37 +45,29 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
     opening.refuse_other_clients(request, target.claim)
     containers.verify(target.claim)
     cells = unmeasured(target, request)
-    answer: Json = {"changed": bool(cells), "msg": f"would measure {len(cells)} cells", "undone": None}
-    measured = 0
-    lost = None
-    stopped = None
-    if not check:
-        with (
-            held(target.home, request) as lease,
-            contextlib.closing(Hosts(target.spec, target.claim, inventory_of(request))) as remote_hosts,
-            contextlib.closing(Session(target, request, Watch(target.home, request, lease), remote_hosts)) as session,
-        ):
-            lost = session.enter() if cells else None
-            if cells and not lost:
-                measured, lost, stopped = measure_cells(session, cells)
-            lost = lost or (session.leave() if cells else None)
-            words = [f"measured {measured} of {len(cells)} cells"]
-            if lost or stopped:
-                words.append(f"then: {lost or stopped}")
-            if session.structure.unwatched:
-                words.append(session.structure.unwatched)
-            answer = {
-                "changed": measured > 0,
-                "msg": "; ".join(words),
-                "undone": undone(target, request, lost, stopped),
-            }
-    return {
-        **answer,
-        "measured": measured,
-        "remaining": len(cells) - measured,
-        "lost": lost,
-        "stopped": stopped,
-    }
+    answer: Json = {"changed": bool(cells), "msg": f"{len(cells)} cells to measure", "measured": 0}
+    answer.update(remaining=len(cells), lost=None, stopped=None, undone=None)
+    if check or not cells:
+        return answer
+    with (
+        held(target.home, request) as lease,
+        contextlib.closing(Hosts(target.spec, target.claim, inventory_of(request))) as remote_hosts,
+        contextlib.closing(Session(target, request, Watch(target.home, request, lease), remote_hosts)) as session,
+    ):
+        measured = 0
+        stopped = None
+        lost = session.enter()
+        if not lost:
+            measured, lost, stopped = measure_cells(session, cells)
+        lost = lost or session.leave()
+        words = [f"measured {measured} of {len(cells)} cells"]
+        if lost or stopped:
+            words.append(f"then: {lost or stopped}")
+        if session.structure.unwatched:
+            words.append(session.structure.unwatched)
+        answer.update(changed=measured > 0, msg="; ".join(words), measured=measured, remaining=len(cells) - measured)
+        answer.update(lost=lost, stopped=stopped, undone=undone(target, request, lost, stopped))
+        return answer
 
 
 def unmeasured(target: Target, request: Request) -> list[Cell]:
