@@ -183,7 +183,7 @@ def test_each_file_is_in_the_fingerprint_the_digest_and_the_layout(ready):
     whole = fingerprint(target)
     lie = digest(target.mounts)
     assert (whole["files"], whole["bytes"]) == (FILES, FILES * MIB) and "osts" not in whole
-    assert "error" in lie or (lie["files"] == FILES and lie["extents"] >= FILES), "not every file system has FIEMAP"
+    assert "error" in lie or lie["extents"] >= FILES, "not every file system has FIEMAP"
     layout = inspection.layout_record(target, found)
     assert layout["used_bytes"] == found.held_bytes >= found.bytes == FILES * MIB
     assert layout["used_bytes"] + layout["free_bytes"] == target.capacity_bytes

@@ -43,12 +43,11 @@ def fingerprint(target: Target, add: Callable[[str, Seen], None] = lambda path, 
     """Names, inodes, sizes, blocks and mtimes of all filler files, with the free space of every store.
 
     `add` is called with each file. Returns {"hash", "files", "bytes", "held_bytes" (of their blocks), "free_bytes",
-    "counted" (Free.counted by store), "seconds"}, on Lustre also "osts", the used bytes of each OST.
+    "counted" (Free.counted by store)}, on Lustre also "osts", the used bytes of each OST.
 
     Free space is no part of the hash on btrfs, whose statfs lags behind its transactions, nor on a directory, where
     others write too. On Lustre it is compared with a tolerance (targets.budget.as_left).
     """
-    began = time.monotonic()
     digest = hashlib.blake2b(digest_size=16)
     files = total = allocated_bytes = free = 0
     osts: dict[str, int] = {}
@@ -75,7 +74,6 @@ def fingerprint(target: Target, add: Callable[[str, Seen], None] = lambda path, 
         "held_bytes": allocated_bytes,
         "free_bytes": free,
         "counted": counted,
-        "seconds": time.monotonic() - began,
     }
     if osts:
         prints["osts"] = osts
@@ -83,26 +81,23 @@ def fingerprint(target: Target, add: Callable[[str, Seen], None] = lambda path, 
 
 
 def digest(mounts: list[Path]) -> Json:
-    """A digest of the extents of every filler file: {"hash", "files", "extents", "seconds"}.
+    """A digest of the extents of every filler file: {"hash", "extents"}.
 
     The same hash means the same layout instance, extent by extent. A file system without FIEMAP gives the hash None,
     and its OSError under "error".
     """
-    began = time.monotonic()
     whole = hashlib.blake2b(digest_size=16)
-    files = count = 0
+    count = 0
     for mount in mounts:
         for entry in fillers(mount):
             try:
                 logical, physical, length, _ = fiemap.columns(entry.path)
             except OSError as error:
-                taken_s = time.monotonic() - began
-                return {"hash": None, "files": files, "extents": None, "seconds": taken_s, "error": error}
+                return {"hash": None, "extents": None, "error": error}
             whole.update(f"{entry.path[len(str(mount)) :]} {len(length)}\n".encode())
             whole.update(array("Q", [*logical, *physical, *length]).tobytes())
-            files += 1
             count += len(length)
-    return {"hash": whole.hexdigest(), "files": files, "extents": count, "seconds": time.monotonic() - began}
+    return {"hash": whole.hexdigest(), "extents": count}
 
 
 def layout_of(files: list[Path], target: Target) -> Extents | None:
