@@ -138,15 +138,18 @@ def describe_process(pid: int) -> str:
         return "a process of another host or of another namespace of process numbers"
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        ticks = int(
-            Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-        )  # proc(5), stat, field 22
+        ticks = int(stat_of(pid)[19])
     except (OSError, IndexError):
         return f"process {pid}, which has ended, or a child of it"
     began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     command = " ".join(word if word.isprintable() else ascii(word) for word in words)
     shown = command if len(command) <= SHOWN else command[: SHOWN - 3] + "..."
     return f"process {pid} (`{shown}`, since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(began))})"
+
+
+def stat_of(pid: int) -> list[str]:
+    """What the kernel has of a process, proc(5): its state is the first, its start in ticks since boot number 19."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _device_of(descriptor: int) -> str:

@@ -30,9 +30,9 @@ def machine() -> str:
 
 
 def start_of(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot (proc(5), stat, field 22), None when it is gone."""
+    """Start time of a process in clock ticks since boot, None when it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = files.stat_of(pid)
     except OSError:
         return None
     if fields[0] in "ZX":
