@@ -85,8 +85,7 @@ class Hosts:
     """All hosts beside this one: those of `hosts["clients"]` after the first, `hosts["servers"]`, `hosts["watched"]`.
 
     Raises Refusal unless each is reached, its clock agrees with ours, and clients are alike. Before there is a claim, a
-    client that lacks something is refused too. `seen`: the facts of each client, this one included. `limits`: those
-    that keep to what each allows.
+    client that lacks something is refused too. `limits`: those that keep to what each allows.
     """
 
     def __init__(self, spec: Spec, claim: Claim | None, hosts: Inventory) -> None:
@@ -112,11 +111,11 @@ class Hosts:
             own = probe.facts(spec)
         elif self.clients:
             own = probe.probe(spec, {}, False)["probe"]
-        self.seen = {self.client_names[0]: own}
+        clients = {self.client_names[0]: own}
         for host in self.clients:
-            self.seen[host.name] = answers[host.name]
+            clients[host.name] = answers[host.name]
         wrong: list[str] = []
-        for name, seen in self.seen.items():
+        for name, seen in clients.items():
             wrong += [f"{name} lacks {what}" for what in seen.get("missing", ())]
         for host in self.servers:
             if not answers[host.name]["root"]:
@@ -131,7 +130,7 @@ class Hosts:
         why_too_many = limits.why_too_many(self.limits, len(self.client_names))
         if why_too_many:
             wrong.append(why_too_many)
-        wrong += differences(self.seen)
+        wrong += differences(clients)
         if wrong:
             self.close()
             raise Refusal(f"{'; '.join(wrong)}; nothing was touched")

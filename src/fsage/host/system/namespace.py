@@ -171,15 +171,14 @@ def _stores() -> set[tuple[str, str]]:
     }
 
 
-def unshare(propagation: int | None = None) -> None:
+def unshare(propagation: int) -> None:
     """Give the calling thread a mount namespace of its own; `propagation`: of all its mounts, MS_SLAVE or MS_PRIVATE.
 
     Raises OSError.
     """
     kernel.check(kernel.library.unshare(CLONE_NEWNS))
-    if propagation is not None:
-        with kernel.opened(OWN) as own, _at_top_of(own):
-            mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
+    with kernel.opened(OWN) as own, _at_top_of(own):
+        mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
 
 
 def rejoin() -> None:
