@@ -122,12 +122,16 @@ def scrub(spec: JsonView, request: Request, check: bool) -> Result:
 def empty(target: Target, why: str) -> None:
     """Make the file systems anew and write the token of an empty target: a new layout instance begins."""
     last = claims.read_token(target.mounts[0])
-    instance = str(uuid.uuid4())
-    now = Token(target.claim["id"], BUILDING, last.epoch if last else 0, instance, why, target.name)
     with filesystems.one_cpu():  # stamp and token are small files
         target.format()
-        remove_measured(target)
-        write_ready(target, now, "empty", [])
+        begin_empty(target, why, last.epoch if last else 0)
+
+
+def begin_empty(target: Target, why: str, epoch: int = 0) -> None:
+    """Give new file systems what each target has before its first step: a token, and the place of measured files."""
+    remove_measured(target)
+    now = Token(target.claim["id"], BUILDING, epoch, str(uuid.uuid4()), why, target.name)
+    write_ready(target, now, "empty", [])
 
 
 def write_ready(target: Target, now: Token, name: str, done: Sequence[Step]) -> Token:

@@ -22,10 +22,9 @@ from typing import cast
 import fsage
 from fsage.base import Failure, Json, Refusal, in_words
 from fsage.base.shell import run
-from fsage.host import filesystems
 from fsage.host.device import capabilities, loops
 from fsage.host.kinds.loop import HASH_SEED, Loop
-from fsage.host.states import rest_of, with_step, write_ready
+from fsage.host.states import begin_empty, empty, rest_of, with_step
 from fsage.host.states.inspection import digest, remove_measured, settle
 from fsage.host.structure import files, verify, work
 from fsage.host.system import kernel, mounting, namespace, places, space
@@ -33,13 +32,14 @@ from fsage.host.targets import kinds
 from fsage.layouts import fiemap
 from fsage.layouts.fragmentation import Extent
 from fsage.model import structure
-from fsage.model.claim import BUILDING, Claim, ClaimedStore, Token
+from fsage.model.claim import Claim, ClaimedStore
 from fsage.model.counting import Job, Wanted
 from fsage.model.declaration import complete
 from fsage.model.structure import ALONE, Method, Notes, Step
 
 PLACE = Path("/run/fsage/count")
 """Where each process has a tmpfs of its own, which no other process sees."""
+COUNTING = "counting"
 OF_THE_PAGE_CACHE = "buddies_"
 """Counters of what is loaded again where the page cache was emptied, which every process of the machine may do."""
 
@@ -104,7 +104,7 @@ def rows(job: Job, device: str, place: Path, own: str) -> Iterator[Json]:
     target = _made(job, device, place, own)
     for number, states in enumerate(job["populations"]):
         if number:
-            _format(target)
+            empty(target, COUNTING)
         yield from _of_population(job, target, states)
     mounting.unmount(target.mounts[0])
 
@@ -118,7 +118,7 @@ def _of_population(job: Job, target: Loop, states: Sequence[tuple[str, list[Json
         steps = structure.read_all(given)
         rest = rest_of(done, steps)
         if rest is None:
-            _format(target)
+            empty(target, COUNTING)
             done = []
             rest = steps
         for step in rest:
@@ -131,11 +131,6 @@ def _of_population(job: Job, target: Loop, states: Sequence[tuple[str, list[Json
             for row in _files(target, wanted, job["places"]):
                 yield {**seen, **row, "seconds": round(time.monotonic() - began, 3)}
                 began = time.monotonic()
-
-
-def _format(target: Loop) -> None:
-    target.format()
-    _emptied(target)
 
 
 def _made(job: Job, device: str, place: Path, own: str) -> Loop:
@@ -153,16 +148,8 @@ def _made(job: Job, device: str, place: Path, own: str) -> Loop:
     target.inputs = dict(job["inputs"])
     target.make()
     target.claim["capacity_bytes"] = job["capacity_bytes"] or space.unused_bytes(target.mounts[0])
-    _emptied(target)
+    begin_empty(target, COUNTING)
     return target
-
-
-def _emptied(target: Loop) -> None:
-    """Write what each target has before its first step: a token, and the directory of measured files."""
-    with filesystems.one_cpu():
-        remove_measured(target)
-        now = Token(target.claim["id"], BUILDING, 0, str(uuid.uuid4()), "counting", target.name)
-        write_ready(target, now, "empty", [])
 
 
 def _of_state(target: Loop) -> Json:
