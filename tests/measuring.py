@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from local_targets import claim_file
 
+from fsage import workloads
 from fsage.host.targets import lease
+from fsage.model.structure import Step
 from fsage.studies.paf.model import Populate
-from fsage.workloads import sequential
 
 MIB = 1 << 20
 STEPS = [Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1, files_at_once=4)]
@@ -29,15 +31,20 @@ def asked(cells: list[dict], **more: object) -> dict:
     }
 
 
-def cell(spec: dict, name: str, **params: object) -> dict:
-    full = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1, **params}
+def cell(spec: dict, name: str, steps: Sequence[Step] = (), **params: object) -> dict:
+    """A cell, of workload sequential unless another one is named, in a state of these steps."""
+    full = {"iteration": 1, **params}
+    if "workload" not in params:
+        full = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, **full}
+    workload = workloads.load(str(full["workload"]))
+    claim = json.loads(claim_file(spec).read_text())
     return {
         "name": name,
         "kind": "planned",
         "order": 1,
         "attempt": 1,
         "params": full,
-        "phases": sequential.commands(sequential.Params.model_validate(full), json.loads(claim_file(spec).read_text())),
+        "phases": workload.commands(workload.Params.model_validate(full), claim, steps),
     }
 
 

@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from local_targets import claimed
+from session import wait_until
 from test_places import NOBODY, SOURCE, agent
 
 from fsage.base import GIB, MIB, Failure, Refusal
@@ -279,8 +279,7 @@ def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_targe
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
         process.stdin.write(json.dumps(given))
         process.stdin.close()
-        while not list(Path(directory_target["directory"]).glob("filler/*/*")) and process.poll() is None:
-            time.sleep(0.05)
+        wait_until(lambda: list(Path(directory_target["directory"]).glob("filler/*/*")))
         process.terminate()
         assert process.wait(10) == 2
         assert "interrupted" in json.loads(process.stdout.read())["msg"]

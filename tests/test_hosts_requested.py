@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from local_targets import claimed
+from session import another_host
 
 from fsage.base import Refusal
 from fsage.host import __main__ as agent
@@ -21,34 +22,23 @@ from fsage.model.declaration import complete
 from fsage.model.hosts import skews
 from fsage.run.runs import identity
 
-# Another host is a Python of this machine that was told something else than the truth.
-BOOT = "#!{python}\nimport os, sys, time\n{lies}\nexec(sys.argv[-1])\n"
-TRUTH: list[str] = []
 LATE = "now = time.time; time.time = lambda: now() + 90"
 OTHER_KERNEL = "here = os.uname(); os.uname = lambda: os.uname_result((*here[:2], '0.1', *here[3:]))"
 NO_ROOT = "os.geteuid = lambda: 1000"
 
 
-def another(place: Path, name: str, lies: list[str]) -> dict:
-    """A host of an inventory, at which these hold."""
-    python = place / name
-    python.write_text(BOOT.format(python=sys.executable, lies="\n".join(lies)))
-    python.chmod(0o755)
-    return {"name": name, "python": str(python), "local": True}
-
-
-def hosts_of(place: Path, client: list[str], group: str, server: list[str]) -> tuple[dict, dict]:
-    """The declaration of a target, and the request of two clients and a server of that group, where these hold."""
+def hosts_of(place: Path, client: Sequence[str], group: str, server: Sequence[str]) -> tuple[dict, dict]:
+    """The declaration of a target, and the request of two clients and a server of that group, that lie like this."""
     spec = {"name": "t", "kind": "directory", "directory": str(place / "t"), "home": str(place / "home")}
-    clients = [{"name": "n1"}, another(place, "n2", client)]
-    return spec, {"hosts": {"clients": clients, group: [another(place, "oss1", server)]}}
+    clients = [{"name": "n1"}, another_host(place, "n2", *client)]
+    return spec, {"hosts": {"clients": clients, group: [another_host(place, "oss1", *server)]}}
 
 
 @pytest.mark.root
 def test_hosts_are_asked_before_the_first_change(tmp_path):
     lies = [LATE, OTHER_KERNEL, "os.environ['PATH'] = '/none'"]
     spec, request = hosts_of(tmp_path, lies, "servers", [LATE.replace("+", "-"), NO_ROOT])
-    request["hosts"]["watched"] = [another(tmp_path, "oss2", [LATE])]
+    request["hosts"]["watched"] = [another_host(tmp_path, "oss2", LATE)]
     with pytest.raises(Refusal) as refused:
         claim.create(spec, request, False)
     name = os.uname().nodename
@@ -67,7 +57,7 @@ def test_hosts_are_asked_before_the_first_change(tmp_path):
 
 @pytest.mark.root
 def test_a_watched_server_needs_no_root(tmp_path):
-    spec, request = hosts_of(tmp_path, TRUTH, "watched", [NO_ROOT])
+    spec, request = hosts_of(tmp_path, [], "watched", [NO_ROOT])
     assert claim.create(spec, request, True)["changed"]
 
 
@@ -92,7 +82,7 @@ def test_a_client_that_does_not_see_the_claim_ends_the_claim(tmp_path):
     home.mkdir(0o755)
     own = f"mount --make-rprivate / && mount -t tmpfs none {home}"
     lies = ["import ctypes", "ctypes.CDLL(None).unshare(0x20000)", f"assert os.system('{own}') == 0"]  # CLONE_NEWNS
-    spec, request = hosts_of(tmp_path, lies, "servers", TRUTH)
+    spec, request = hosts_of(tmp_path, lies, "servers", [])
     spec |= {"amount_mib": 8, "scale": {"file_size": 0.125, "tasks": 1}}
     claim.create(spec, request, False)
     with pytest.raises(Refusal, match=r"^n2: .* has no note of that claim .*fsage_target.home: declare one"):
@@ -129,7 +119,7 @@ def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_p
     assert remote_hosts.SAY_EVERY_S < host_agent.SILENCE_S / 2
     monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)
     spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
-    clients = [{"name": "n1"}, another(tmp_path, "n2", TRUTH)]
+    clients = [{"name": "n1"}, another_host(tmp_path, "n2")]
     with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:
         for _ in range(3):
             hosts.alive()

@@ -11,12 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import local_targets
 import pytest
+from measuring import asked, cell, observed
+from session import another_host, wait_until
 from states import MIB, bring
 from striped import netflow_phases
 from tiers import first_of, first_row_of
@@ -26,7 +27,6 @@ from fsage.host import claiming, states
 from fsage.host.cells import measure
 from fsage.host.remote import remote_hosts
 from fsage.host.targets import claims
-from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
 from fsage.studies.netflow import workloads as netflow
@@ -36,9 +36,7 @@ from fsage.workloads import metadata, sequential
 pytestmark = pytest.mark.root
 SOURCE = Path(__file__).parents[1] / "src"
 NAMES = ["n1", "n2", "n3"]
-BOOT = "#!{python}\nimport os, sys\n{lie}\nexec(sys.argv[-1])\n"
-SEQUENTIAL = {"workload": "sequential", "tool": "fio", "transfer_size": 4 * MIB, "iteration": 1}
-METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20, "iteration": 1}
+METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20}
 STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
 
 
@@ -50,11 +48,7 @@ def several(directory_target, tmp_path, monkeypatch):
     lies = dict.fromkeys(NAMES[1:], "")
 
     def hosts() -> dict:
-        others = []
-        for name, lie in lies.items():
-            (tmp_path / name).write_text(BOOT.format(python=sys.executable, lie=lie))
-            (tmp_path / name).chmod(0o755)
-            others.append({"name": name, "python": str(tmp_path / name), "local": True})
+        others = [another_host(tmp_path, name, lie) for name, lie in lies.items()]
         return {"clients": [{"name": "n1"}, *others], "servers": []}
 
     claim.create(spec, {}, False)
@@ -64,21 +58,13 @@ def several(directory_target, tmp_path, monkeypatch):
 
 
 def request_of(spec: dict, hosts: dict, *cells: dict) -> dict:
-    claimed = open_target(spec).claim
-    made = []
-    for order, params in enumerate(cells, 1):
-        module = {"sequential": sequential, "metadata": metadata}[params["workload"]]
-        phases = module.commands(module.Params.model_validate(params), claimed)
-        more = {"name": f"cell{order}", "order": order, "attempt": 1, "params": params, "phases": phases}
-        made.append({"kind": "planned", **more})
-    asked = {"study": "test", "state": "wanted", "nominal": {"recipe": "paf"}, "steps": [STEP], "reuse": "nested"}
-    return {**asked, "cells": made, "hosts": hosts}
+    made = [cell(spec, f"cell{order}", **params) for order, params in enumerate(cells, 1)]
+    return asked(made, state="wanted", steps=[STEP], hosts=hosts)
 
 
-def observed(spec: dict, request: dict) -> list[dict]:
+def measured(spec: dict, request: dict) -> list[dict]:
     assert measure.measure(spec, request, False)["measured"] == len(request["cells"])
-    place = open_target(spec).home / "outbox"
-    return [json.loads(next(place.rglob(f"{cell['name']}.1.json")).read_text()) for cell in request["cells"]]
+    return [observed(spec, each["name"])[0] for each in request["cells"]]
 
 
 def fios(spec: dict) -> list[int]:
@@ -134,10 +120,7 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
             assert "host n2 was lost" in json.loads(process.stdout.read())["msg"]
         else:
             process.kill()
-        end = time.monotonic() + 20
-        while any(Path(f"/proc/{pid}").exists() for pid in others) and time.monotonic() < end:
-            time.sleep(0.1)
-        assert not any(Path(f"/proc/{pid}").exists() for pid in others)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in others), 20)
     assert claims.read_token(place).status == BUILDING
     made = {path: path.stat().st_ino for path in place.glob("filler/*/*")}
     states.apply_step(spec, {**request, "steps": steps, "hosts": hosts()}, False)
@@ -147,10 +130,7 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
 
 def others_at_work(launcher: int, place: Path, files: int) -> list[int]:
     """The host agents of a launcher, once the clients have made so many files together."""
-    end = time.monotonic() + 30
-    while len(list(place.glob("filler/*/*"))) < files:
-        assert time.monotonic() < end, "the clients make no files"
-        time.sleep(0.05)
+    wait_until(lambda: len(list(place.glob("filler/*/*"))) >= files)
     return list(map(int, Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()))
 
 
@@ -158,7 +138,7 @@ def others_at_work(launcher: int, place: Path, files: int) -> list[int]:
 def test_a_cell_is_of_all_hosts_from_the_first_start_to_the_last_end(several, monkeypatch):
     spec, _, hosts = several
     monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)  # as in a long phase
-    first, other = observed(spec, request_of(spec, hosts(), SEQUENTIAL, METADATA))
+    first, other = measured(spec, request_of(spec, hosts(), {}, METADATA))
     outcome = sequential.read(first)
     assert (outcome.status, outcome.why) == ("valid", None)
     assert outcome.metrics["write_bytes"] == outcome.metrics["read_bytes"] == 3 * 8 * MIB
@@ -211,7 +191,7 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
     fio.write_text(f"#!/bin/sh\n{once}cat >/dev/null; echo no space for you >&2; exit 7\n")
     fio.chmod(0o755)
     lies["n2"] = lie.format(late=fio.parent)
-    first, second = observed(spec, request_of(spec, hosts(), SEQUENTIAL, {**SEQUENTIAL, "iteration": 2}))
+    first, second = measured(spec, request_of(spec, hosts(), {}, {"iteration": 2}))
     outcome = sequential.read(first)
     assert outcome.status == "failed" and outcome.why.startswith(why), outcome.why
     assert "none" in lie or sequential.read(second).status == "valid", sequential.read(second).why
@@ -225,10 +205,10 @@ def test_a_host_whose_fio_fails_is_named_and_the_next_cell_is_measured(several, 
 def test_netflows_tasks_on_all_hosts_share_the_work(several):
     spec, _, hosts = several
     place = f"{spec['directory']}/measured"
-    request = request_of(spec, hosts(), SEQUENTIAL, {**SEQUENTIAL, "iteration": 2})
+    request = request_of(spec, hosts(), {}, {"iteration": 2})
     request["cells"][0]["phases"] = netflow_phases(place, NAMES, 2)
     request["cells"][1]["phases"] = netflow_phases(place, NAMES[:2], 2)
-    whole, fewer = observed(spec, request)
+    whole, fewer = measured(spec, request)
     for observation, clients in ((whole, NAMES), (fewer, NAMES[:2])):
         assert observation["why"] is None
         assert all(list(phase["by_host"]) == clients for phase in observation["phases"])
@@ -251,22 +231,17 @@ measure.measure(spec, checks.checked(request, request.pop("hosts")), False)
 @pytest.mark.long
 def test_what_the_hosts_started_ends_with_a_launcher_that_is_killed(several):
     spec, _, hosts = several
-    request = request_of(spec, hosts(), SEQUENTIAL)
+    request = request_of(spec, hosts(), {})
     for phase in request["cells"][0]["phases"]:
         phase["jobs"] = {name: f"{job}time_based\nruntime=600\n" for name, job in phase["jobs"].items()}
     with subprocess.Popen([sys.executable, "-c", LAUNCHER], stdin=subprocess.PIPE, text=True) as launcher:
         launcher.stdin.write(json.dumps([spec, typed.to_json(request)]))
         launcher.stdin.close()
-        deadline = time.monotonic() + 30
-        while len(list(Path(spec["directory"]).glob("measured/measured.*"))) < len(NAMES):
-            assert time.monotonic() < deadline and launcher.poll() is None
-            time.sleep(0.05)
+        wait_until(lambda: len(list(Path(spec["directory"]).glob("measured/measured.*"))) == len(NAMES))
         own = [pid for pid in fios(spec) if parent(pid) == launcher.pid]
         assert len(own) == 1 and len(fios(spec)) == len(NAMES)
         launcher.kill()
-    while set(fios(spec)) - set(own):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not set(fios(spec)) - set(own))
     for pid in own:
         os.kill(pid, signal.SIGKILL)
 

@@ -34,11 +34,7 @@ MIB = 1 << 20
 @pytest.fixture
 def spec(local_target: dict) -> dict:
     claimed(local_target)
-    request = asked([])
-    states.scrub(local_target, request, False)
-    states.begin("populate", local_target, request, False)
-    states.work(local_target, request, STEPS[0])
-    states.end(local_target, request, STEPS[0])
+    states.reach(local_target, asked([]))
     return local_target
 
 
@@ -183,10 +179,8 @@ def test_a_phase_may_take_as_long_as_its_estimate_wants(spec, monkeypatch):
 @pytest.mark.root
 def test_many_files_leave_the_state_as_it_was(spec):
     """A directory of ext4 does not shrink again: what made it large must not be in the state."""
-    claimed = open_target(spec).claim
-    params = {"workload": "metadata", "tool": "fio", "files_per_task": 5000, "iteration": 1}
-    commands = metadata.commands(metadata.Params.model_validate(params), claimed)
-    cells = [{**cell(spec, name), "params": params, "phases": commands} for name in ("first", "second")]
+    params = {"workload": "metadata", "tool": "fio", "files_per_task": 5000}
+    cells = [cell(spec, name, **params) for name in ("first", "second")]
     done = measure.measure(spec, asked(cells), False)
     assert (done["measured"], done["lost"]) == (2, None)
     outcome = metadata.read(observed(spec, "second")[0])
@@ -342,9 +336,7 @@ def test_a_command_that_works_long_renews_the_lease(tmp_path, monkeypatch):
 @pytest.mark.root
 def test_a_pass_reads_the_device_and_a_traced_cell_keeps_its_requests(spec, tmp_path):
     traced = {**cell(spec, "traced_1"), "kind": "traced", "trace": True}
-    params = {"workload": "device_range", "position": 0.5, "iteration": 1}
-    phases = device_range.commands(device_range.Params.model_validate(params), open_target(spec).claim)
-    reference = {**traced, "name": "before", "kind": "reference", "trace": False, "params": params, "phases": phases}
+    reference = {**cell(spec, "before", workload="device_range", position=0.5), "kind": "reference"}
     assert measure.measure(spec, asked([reference, traced]), False)["measured"] == 2
     reference = recorded(spec, "before", tmp_path)
     argv = reference["phases"][0]["argv"]

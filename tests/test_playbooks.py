@@ -23,12 +23,13 @@ import pytest
 import yaml
 from hostile.messages import action
 from local_targets import claimed as have_claimed
+from measuring import holder
+from session import wait_until
 from tiers import first_row_of
 
 from fsage.base.message import Unacceptable
 from fsage.host.system.library import packed
 from fsage.host.targets import claims
-from fsage.host.targets.lease import machine, start_of
 from fsage.model import structure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,20 +159,6 @@ def observations(bundle: Path) -> list[dict[str, Any]]:
             (member for member in tar.getmembers() if member.name != "INDEX.json"), key=lambda each: each.name
         )
         return [json.load(tar.extractfile(member)) for member in members]  # type: ignore[arg-type]  # only regular files are in it
-
-
-def living_holder(run: str) -> dict[str, Any]:
-    """This process as the holder of a lease."""
-    pid = os.getpid()
-    return {
-        "run": run,
-        "host": os.uname().nodename,
-        "machine": machine(),
-        "pid": pid,
-        "pid_start": start_of(pid),
-        "command": "a test",
-        "since": "2026-01-01T00:00:00Z",
-    }
 
 
 @pytest.fixture(scope="module")
@@ -351,10 +338,10 @@ def test_every_step_alone_first_with_check(new_target: dict[str, Any], tmp_path:
 @pytest.mark.root
 def test_a_target_that_another_run_holds(claimed: dict[str, Any], tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.tar"
-    other = request(tmp_path / "other.json", holder=living_holder("other"))
+    other = request(tmp_path / "other.json", **holder(run="other"))
     done(ansible(claimed["inventory"], "hold_target.yml", "-e", other))
     now = claims.read_token(claimed["mount"])
-    asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), holder=living_holder("mine"))
+    asked = request(tmp_path / "request.json", [], cells=[cell(0)], bundle=str(bundle), **holder())
     for name in ("hold_target.yml", "scrub.yml", "populate.yml", "measure.yml"):
         sentence = refused(ansible(claimed["inventory"], name, "-e", asked))
         assert "is held by run other" in sentence, name
@@ -389,13 +376,6 @@ def test_a_stopped_measurement_leaves_no_process(
     wait_until(lambda: not processes_with(mark), 5)
     time.sleep(1)
     assert not again.exists(), "no other phase begins"
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def processes_with(mark: str) -> list[int]:
@@ -442,10 +422,10 @@ def test_who_asks_looks_up_a_killed_run_that_the_host_cannot(directory_target: d
     reached_by(inventory, ansible_python_interpreter=str(python))
     lease = Path(directory_target["home"]) / directory_target["name"] / "lease.json"
     lease.parent.mkdir(parents=True)
-    asked = request(tmp_path / "request.json", holder=living_holder("mine"))
-    living = {**living_holder("other"), "host": "elsewhere", "renewed": time.time()}
+    asked = request(tmp_path / "request.json", **holder())
+    living = holder(run="other", host="elsewhere", renewed=time.time())["holder"]
     lease.write_text(json.dumps(living))
     assert "is held by run other" in refused(ansible(inventory, "hold_target.yml", "-e", asked))
     lease.write_text(json.dumps({**living, "pid_start": 1}))  # its number is another process's by now
     done(ansible(inventory, "hold_target.yml", "-e", asked))
-    assert json.loads(lease.read_text())["run"] == "mine"
+    assert json.loads(lease.read_text())["run"] == "r1"

@@ -9,11 +9,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from measuring import asked, cell, observed
-from session import PREFIX
+from session import PREFIX, another_host
 from states import MIB, bring
 from striped import osts_of, step
 
@@ -26,11 +25,9 @@ from fsage.host.verbs import claim
 from fsage.model.structure import Step
 from fsage.studies.netflow import workloads as netflow
 from fsage.studies.paf.model import Populate
-from fsage.workloads import metadata
 from fsage.workloads.shared import mpirun
 
 SOMEBODY = pwd.getpwnam("nobody")
-BOOT = "#!{python}\nimport os, pwd, sys\n{lie}\nexec(sys.argv[-1])\n"
 FIO = '#!/bin/sh\nid -u >>{noted}\nexec {fio} "$@"\n'
 STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
 
@@ -43,13 +40,11 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
-def measured(spec: dict, workload: Any, params: dict, hosts: dict | None, *steps: Step) -> dict:
-    """What is observed of one cell."""
-    todo = workload.commands(workload.Params.model_validate(params), open_target(spec).claim, steps)
-    of_cell = {**cell(spec, params["workload"]), "params": params, "phases": todo}
-    more = {"hosts": hosts} if hosts else {}
-    assert measure.measure(spec, asked([of_cell], steps=list(steps), state="wanted", **more), False)["measured"] == 1
-    return observed(spec, params["workload"])[0]
+def measured(spec: dict, of: Step, hosts: dict | None, **params: object) -> dict:
+    """What is observed of one cell in a state of one step."""
+    request = asked([cell(spec, "one", [of], **params)], steps=[of], state="wanted", hosts=hosts)
+    assert measure.measure(spec, request, False)["measured"] == 1
+    return observed(spec, "one")[0]
 
 
 @pytest.mark.root
@@ -88,7 +83,7 @@ def test_a_user_who_is_not_there_is_refused_before_the_first_change(local_target
 @pytest.mark.long
 @pytest.mark.root
 def test_on_several_clients_each_fio_runs_as_him(place, monkeypatch):
-    noted, programs, other = place / "noted", place / "bin", place / "n2"
+    noted, programs = place / "noted", place / "bin"
     programs.mkdir()
     noted.touch()
     os.chown(noted, SOMEBODY.pw_uid, SOMEBODY.pw_gid)
@@ -98,7 +93,6 @@ def test_on_several_clients_each_fio_runs_as_him(place, monkeypatch):
     spec = {"name": "shared", "kind": "directory", "directory": str(place / "target"), "home": str(place / "home")}
     spec |= {"budget_gib": 0.25, "scale": {"file_size": 0.125, "tasks": 1}, "amount_mib": 8}
     spec["run_as"] = SOMEBODY.pw_name
-    hosts = {"clients": [{"name": "n1"}, {"name": "n2", "python": str(other), "local": True}], "servers": []}
     for lie, why in (
         ("pwd.getpwnam = {}.__getitem__", r"n2 lacks user nobody \(fsage_target.run_as\): .*; nothing was touched"),
         (
@@ -106,18 +100,16 @@ def test_on_several_clients_each_fio_runs_as_him(place, monkeypatch):
             f"clients differ in the number of the user who measures: n1: {SOMEBODY.pw_uid}; n2: 77",
         ),
     ):
-        other.write_text(BOOT.format(python=sys.executable, lie=lie))
-        other.chmod(0o755)
+        hosts = {"clients": [{"name": "n1"}, another_host(place, "n2", lie)], "servers": []}
         with pytest.raises(Refusal, match=why):
             claim.create(spec, {"hosts": hosts}, False)
         assert not (place / "target").exists()
-    other.write_text(BOOT.format(python=sys.executable, lie=""))
+    another_host(place, "n2")
     claim.create(spec, {"hosts": hosts}, False)
     claim.claim(spec, {"hosts": hosts}, False)
     bring(spec, STEP)
     noted.write_text("")
-    params = {"workload": "metadata", "files_per_task": 20, "tool": "fio", "iteration": 1}
-    seen = measured(spec, metadata, params, hosts, STEP)
+    seen = measured(spec, STEP, hosts, workload="metadata", files_per_task=20, tool="fio")
     assert [each["rc"] for each in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
     ran = noted.read_text().split()
     assert len(ran) >= 2 and set(ran) == {str(SOMEBODY.pw_uid)}, "on each client"
@@ -134,8 +126,8 @@ def test_a_program_of_the_agents_own_runs_as_him(new_target, monkeypatch):
     if not python:
         pytest.skip("needs /usr/bin/python3: this environment's lies where only root can look")
     spec = osts_of({**new_target, "run_as": SOMEBODY.pw_name}, amount_mib=32)
-    bring(spec, step("netflow.6"))
+    striped = step("netflow.6")
+    bring(spec, striped)
     monkeypatch.setattr(sys, "executable", python)
-    params = {"workload": "netflow", "models_read": 64, "iteration": 1}
-    outcome = netflow.read(measured(spec, netflow, params, None, step("netflow.6")))
+    outcome = netflow.read(measured(spec, striped, None, workload="netflow", models_read=64))
     assert (outcome.status, outcome.why) == ("valid", None)
