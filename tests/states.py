@@ -38,17 +38,14 @@ def fragment(percent: int, generation: int = 1) -> Fragment:
     return Fragment(generation, percent, 67005)
 
 
-def bring(
-    spec: dict,
-    *steps: Step,
-    reuse: str = "nested",
-    inputs: dict[str, str] | None = None,
-    hosts: Any = None,
-) -> dict[str, Any]:
+def asked(*steps: Step, **more: Any) -> Request:
+    """The request of a state of these steps."""
+    request: Request = {"state": "wanted", "steps": list(steps), "reuse": "nested", "study": "test"}
+    return {**request, **more}
+
+
+def bring(spec: dict, *steps: Step, **more: Any) -> dict[str, Any]:
     """What the playbooks do, by the same verbs; returns the token."""
-    request: Request = {"state": "wanted", "steps": list(steps), "reuse": reuse, "study": "test"}
-    request["inputs"] = inputs or {}
-    if hosts:
-        request["hosts"] = hosts
+    request = asked(*steps, **more)
     states.reach(spec, request)
     return states.evidence(spec, request, False)["evidence"]["token"]

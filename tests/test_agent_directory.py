@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import pytest
 from local_targets import claimed
 from session import wait_until
+from states import asked
 from test_places import NOBODY, SOURCE, agent
 
 from fsage.base import GIB, MIB, Failure, Refusal
@@ -62,7 +63,7 @@ def test_life_of_a_directory(directory_target):
 
 def test_what_somebody_put_among_the_directories_of_filler_is_another_state(directory_target):
     claimed(directory_target)
-    request = {"study": "test", "state": "empty", "steps": []}
+    request = asked()
     states.scrub(directory_target, request, False)
     filler = Path(directory_target["directory"]) / "filler"
     for put in (Path.touch, lambda path: path.symlink_to("nowhere"), lambda path: path.symlink_to("/etc")):
@@ -270,7 +271,7 @@ def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_targe
     """As when its run was killed: no thread goes on with its share."""
     claimed(directory_target)
     step = Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1)
-    request = {"study": "test", "state": "30.00", "steps": [step], "reuse": "nested"}
+    request = asked(step)
     states.scrub(directory_target, request, False)
     slow = {**directory_target, "limits": {"operations_s": 4}}
     given = {"target": slow, "request": {**request, "steps": [step.to_json()], "threads": 4}}

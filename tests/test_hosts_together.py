@@ -19,6 +19,7 @@ import pytest
 from measuring import asked, cell, observed
 from session import another_host, wait_until
 from states import MIB, bring
+from states import asked as asked_of_state
 from striped import netflow_phases
 from tiers import first_of, first_row_of
 
@@ -85,14 +86,13 @@ def fios(spec: dict) -> list[int]:
 def test_a_step_is_shared_by_all_clients(several):
     spec, lies, hosts = several
     steps = [STEP, replace(STEP, generation=2, percent=20)]
-    request = {"study": "test", "state": "20.00", "steps": steps, "hosts": hosts()}
     lies["n3"] = "sys.exit('no network')"
     with pytest.raises(Refusal, match="host n3 does not answer: no network; nothing was touched"):
-        states.apply_step(spec, {**request, "hosts": hosts()}, False)
+        states.apply_step(spec, asked_of_state(*steps, hosts=hosts()), False)
     before = claims.read_token(Path(spec["directory"]))
     assert before and before.status == READY
     lies["n3"] = ""
-    done = states.apply_step(spec, {**request, "hosts": hosts()}, False)
+    done = states.apply_step(spec, asked_of_state(*steps, hosts=hosts(), state="20.00"), False)
     assert done["changed"] and claims.read_token(Path(spec["directory"])).state == "20.00"
 
 
@@ -103,8 +103,9 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
     spec, _, hosts = several
     place = Path(spec["directory"])
     steps = [STEP, replace(STEP, generation=2, percent=60)]
-    request = {"study": "test", "state": "60.00", "steps": [step.to_json() for step in steps]}
-    given = {"target": {**spec, "limits": {"operations_s": 4}}, "request": request, "hosts": hosts()}
+    request = asked_of_state(*steps, state="60.00")
+    sent = {**request, "steps": [step.to_json() for step in steps]}
+    given = {"target": {**spec, "limits": {"operations_s": 4}}, "request": sent, "hosts": hosts()}
     files = len(list(place.glob("filler/*/*"))) + 4
     words = [sys.executable, "-m", "fsage.host", "apply_step"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -123,7 +124,7 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in others), 20)
     assert claims.read_token(place).status == BUILDING
     made = {path: path.stat().st_ino for path in place.glob("filler/*/*")}
-    states.apply_step(spec, {**request, "steps": steps, "hosts": hosts()}, False)
+    states.apply_step(spec, {**request, "hosts": hosts()}, False)
     assert claims.read_token(place).state == "60.00"
     assert made.items() <= {path: path.stat().st_ino for path in place.glob("filler/*/*")}.items(), "it stays"
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from local_targets import Spec, claimed
-from states import MIB, bring, fragment, populate
+from states import MIB, asked, bring, fragment, populate
 
 from fsage.base import Failure, Refusal
 from fsage.host import states
@@ -17,8 +16,7 @@ from fsage.host.structure import fillers
 from fsage.host.targets import claims
 from fsage.host.targets.opening import open_target
 from fsage.model.claim import BUILDING, MEASURING, READY, Token
-from fsage.model.request import Request
-from fsage.model.structure import Shard, Step
+from fsage.model.structure import Shard
 
 SMALL = populate(1, sizes=(MIB,))
 FILES = 10  # that 1% of the directory's 1 GiB holds
@@ -31,11 +29,6 @@ def ready(directory_target: Spec) -> Spec:
     claimed(directory_target)
     bring(directory_target, SMALL)
     return directory_target
-
-
-def asked(*steps: Step, **more: Any) -> Request:
-    request: Request = {"state": "wanted", "steps": list(steps), "reuse": "nested", "study": "test"}
-    return {**request, **more}
 
 
 TODO = asked(SMALL, HOLED)
@@ -96,6 +89,8 @@ def test_a_step_is_begun_once_and_only_when_it_is_next(ready):
     assert states.begin("populate", ready, asked(SMALL), False) is None
     assert states.begin("populate", ready, TODO, False) is None, "a fragment comes next"
     assert states.begin("fragment", ready, TODO, True) == HOLED
+    with pytest.raises(Refusal, match="only an empty target leads to state 'wanted'"):
+        states.begin("fragment", ready, asked(HOLED), False)
     assert now(ready) == before, "only asked"
     assert states.begin(None, ready, TODO, False) == HOLED
     assert (now(ready).status, now(ready).step, now(ready).clients) == (BUILDING, HOLED, 1)
@@ -157,6 +152,16 @@ def test_what_several_clients_had_begun_goes_on_and_else_it_is_begun_again(ready
     assert states.begin("populate", ready, TODO, True) is None
     assert states.begin("fragment", ready, TODO, True) == HOLED
     assert now(ready) == begun
+
+
+def test_a_torn_token_counts_as_none(ready):
+    mount = open_target(ready).mounts[0]
+    path = claims.token_path(mount)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + b"X" + whole[41:])
+    assert claims.read_token(mount) is None
+    with pytest.raises(Refusal, match=r"no readable state token; run scrub\.yml"):
+        states.begin("fragment", ready, TODO, False)
 
 
 def test_a_token_of_another_claim_is_not_believed(ready):
