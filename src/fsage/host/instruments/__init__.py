@@ -296,22 +296,6 @@ class Instruments:
                     raise Stopped(why) from None
             self.checked = time.monotonic()
 
-    @contextlib.contextmanager
-    def around_step(self, target: Target, what: str) -> Iterator[None]:
-        """Look on around fsage's own work, which begins when it may, and is paused at each file where it may not."""
-        why = self.held_up()
-        if why:
-            raise Stopped(f"{what} did not begin: {why}")
-        claims.note_doing(target.home, what)
-        target.pace.pause = self.pause
-        try:
-            with self.beside(what):
-                yield
-        except Stopped as why:
-            raise Stopped(f"{what} was stopped: {why}") from None
-        finally:
-            target.pace.pause = commands.check_interrupted
-
     def close(self) -> None:
         """Close each."""
         for instrument in self.each:
@@ -354,6 +338,20 @@ def opened(visit: Visit, check_alive: Call = lambda: None) -> Iterator[Instrumen
 
 @contextlib.contextmanager
 def looked_on(target: Target, request: Asker, what: str, check_alive: Call = lambda: None) -> Iterator[None]:
-    """Have the instruments look on at a step of fsage. Raises Stopped, Failure."""
-    with opened(Visit(target, request), check_alive) as instruments, instruments.around_step(target, what):
-        yield
+    """Have the instruments look on at a step of fsage: it begins when it may, and waits at each file where it may not.
+
+    Raises Stopped, Failure.
+    """
+    with opened(Visit(target, request), check_alive) as instruments:
+        why = instruments.held_up()
+        if why:
+            raise Stopped(f"{what} did not begin: {why}")
+        claims.note_doing(target.home, what)
+        target.pace.pause = instruments.pause
+        try:
+            with instruments.beside(what):
+                yield
+        except Stopped as stopped:
+            raise Stopped(f"{what} was stopped: {stopped}") from None
+        finally:
+            target.pace.pause = commands.check_interrupted

@@ -229,7 +229,7 @@ class Quota:
         return max(0, self.limits.most(path, self.left_bytes)) // BLOCK_BYTES * BLOCK_BYTES
 
 
-def held_bytes(mount: Path, without: Collection[int] = ()) -> int:
+def held_bytes(mount: Path, without: Collection[int]) -> int:
     """Bytes of the blocks of all that fsage has on one store, `without` some generations of its files."""
     left_out = {f"g{generation}" for generation in without}
     return sum(_held(mount / tree, left_out) for tree in ("filler", "measured"))

@@ -119,7 +119,7 @@ def at_work(spec: JsonView, request: Asker, anywhere: bool = False, shared: bool
         yield target
 
 
-def verified(spec: JsonView, request: Asker, anywhere: bool = False) -> Target:
+def verified(spec: JsonView, request: Asker, anywhere: bool) -> Target:
     """The target, verified, with the claim that the request was made for. Raises Refusal.
 
     The lease is on the host that claimed the target. Hosts that know the claim from the target alone need `anywhere`.

@@ -207,7 +207,7 @@ def create(declared: JsonView, request: Request, check: bool) -> Result:
         meet(spec, request)
     created = kind.create(spec, request, check)
     if not check:
-        claims.note_inventory(declaration.complete(declared), request)
+        claims.note_inventory(spec, request)
     return created
 
 
