@@ -10,7 +10,7 @@ import pytest
 from fsage.host import claiming
 from fsage.host.remote import probe
 from fsage.host.targets import Target
-from fsage.host.verbs import claim
+from fsage.host.verbs import checks, claim
 from fsage.model import tools
 
 Spec = dict[str, Any]
@@ -33,15 +33,15 @@ def test_the_amount_is_calibrated(local_target, monkeypatch):
 
 
 def test_probe_says_what_can_be_done(local_target, directory_target):
-    answer = probe.probe(local_target, {}, False)
+    answer = checks.check_site(local_target, {}, False)
     found = answer["probe"]
     assert not answer["changed"] and found["able"] == (not found["missing"])
     assert set(found["tools"]) == {"fio", "ior", "mdtest", "mpirun", "srun", "blastn", "makeblastdb"}
     assert found["io_controller"]["usable"] == (found["io_controller"]["unavailable_because"] is None)
     assert found["kernel"] and found["host"] in answer["msg"]
     assert found["tools"]["srun"] is None, "it is asked only where it launches"
-    assert not any("directory" in word for word in probe.probe(directory_target, {}, False)["probe"]["missing"])
-    answer = probe.probe({**directory_target, "directory": "/dev/shm/x"}, {}, False)
+    assert not any("directory" in word for word in probe.probe(directory_target, {})["missing"])
+    answer = checks.check_site({**directory_target, "directory": "/dev/shm/x"}, {}, False)
     assert not answer["probe"]["able"] and "which is memory" in answer["msg"]
 
 

@@ -95,5 +95,5 @@ def test_what_is_missing_is_said_before_anything_is_changed(folder, directory_ta
         with pytest.raises(Refusal, match=rf"fsage_target.containers is {folder}, and .*{said}.*; nothing was touched"):
             verb(directory_target, {}, False)
     assert not place.exists() and not home.exists()
-    answer = probe.probe(directory_target, {}, False)["probe"]
+    answer = probe.probe(directory_target, {})
     assert not answer["able"] and len(answer["missing"]) == 1 and answer["tools"]["fio"] is None

@@ -18,7 +18,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Failure, Json, Refusal, in_words, typed
+from fsage.base import Failure, Json, JsonView, Refusal, in_words, typed
 from fsage.base.shell import find_administrators
 from fsage.host import instruments, states
 from fsage.host.remote import NEXT, SynchronisedCommand, probe
@@ -56,7 +56,7 @@ class HostAgent:
         self.serves = bool(claim) and not client
         self.command: SynchronisedCommand | None = None
         self.undo()  # what a killed agent left
-        self.hello = probe.probe(spec, {}, False)["probe"] if client and not claim else probe.facts(spec)
+        self.hello: JsonView = probe.probe(spec, {}) if client and not claim else probe.facts(spec)
 
     @property
     def target(self) -> Target:
@@ -185,6 +185,7 @@ def main() -> None:
             if not line.strip():  # it only shows that the launcher is still there
                 continue
             given = json.loads(line)
+            answer: JsonView
             try:
                 if agent is None:
                     agent = HostAgent(given, launcher)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from fsage.base import GIB, Failure, Json, JsonView, Refusal
+from fsage.base import GIB, Failure, JsonView, Refusal
 from fsage.base.shell import SSH, run
 from fsage.host import containers, targets
 from fsage.host.containers import versions
@@ -18,7 +18,8 @@ from fsage.host.system import files, places, privilege
 from fsage.host.system.space import memory_bytes
 from fsage.host.targets import budget, kinds
 from fsage.model import declaration, device
-from fsage.model.hosts import Facts, Probe
+from fsage.model.hosts import Asker, Facts, Probe, clients_of, servers_of, watched_of
+from fsage.model.request import Request
 from fsage.model.target import Spec
 
 SSH_ANSWER_S = 30
@@ -27,7 +28,7 @@ PLAIN = ("drop-caches", "kernel-log")
 NO_SRUN = "srun: fsage_target.launcher names it; install Slurm's client there, or declare launcher: openmpi or mpich"
 
 
-def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
+def probe(declared: JsonView, request: Request) -> Probe:
     """Root, tools with versions, kernel, I/O controller and free space of this host; changes nothing."""
     spec = declaration.complete(declared)
     missing = containers.missing(spec["containers"])
@@ -61,15 +62,12 @@ def probe(declared: JsonView, request: JsonView, check: bool) -> Json:
         "home": str(declaration.home_of(spec)),
         "directory": spec["directory"],
         "notes": str(declaration.usual_home()),
-        "unreached": unreached(spec, request.get("hosts") or {}) if request.get("launches") else {},
+        "unreached": unreached(spec, request) if request.get("launches") else {},
         "claim": {"id": claim["id"], "created": claim["created"], "status": claim["status"]} if claim else None,
     }
     with suppress(Failure, Refusal):  # what a user may not read is not known
         found_out["tunables"] = of_kind.tunables(spec)
-    words = f"{found_out['host']} can hold a {spec['kind']} target"
-    if missing:
-        words = f"{found_out['host']} cannot hold a {spec['kind']} target: {'; '.join(missing)}"
-    return {"changed": False, "msg": words, "probe": found_out}
+    return found_out
 
 
 def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[str]:
@@ -86,10 +84,10 @@ def denied(spec: Spec, front: Sequence[str] = (), server: bool = False) -> list[
     return [f"the right to call {privilege.HELPER} {', '.join(refused)}: {rules}"]
 
 
-def unreached(spec: Spec, hosts: dict[str, list[Json]]) -> dict[str, str]:
+def unreached(spec: Spec, request: Asker) -> dict[str, str]:
     """Why the launcher does not reach remote hosts by ssh, or may not there what cells need, by host; empty: it may."""
-    servers = {host["name"] for host in hosts.get("servers", [])}
-    others = [*hosts.get("clients", [])[1:], *hosts.get("servers", []), *hosts.get("watched", [])]
+    servers = {host["name"] for host in servers_of(request)}
+    others = [*clients_of(request)[1:], *servers_of(request), *watched_of(request)]
     names = sorted({host["name"] for host in others if not host["local"]})
 
     def ask(name: str) -> str | None:

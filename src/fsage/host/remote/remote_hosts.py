@@ -110,7 +110,7 @@ class Hosts:
         if claim:
             own = probe.facts(spec)
         elif self.clients:
-            own = probe.probe(spec, {}, False)["probe"]
+            own = probe.probe(spec, {})
         clients = {self.client_names[0]: own}
         for host in self.clients:
             clients[host.name] = answers[host.name]

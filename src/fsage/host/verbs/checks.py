@@ -63,14 +63,16 @@ def needed(verb: str, request: Request) -> None:
 
 def check_site(declared: JsonView, request: Request, check: bool) -> Result:
     """The answer of `probe`; where the host launches, with what a claim would refuse. Changes nothing."""
-    answer = probe.probe(declared, request, check)
-    found = answer["probe"]
+    found = probe.probe(declared, request)
     if request.get("launches") and found["able"]:
         found["refused"] = why_refused(declared, request)
         offered = capacity_bytes(declared)
         if offered is not None:
             found["capacity_bytes"] = offered
-    return answer
+    words = f"{found['host']} can hold a {complete(declared)['kind']} target"
+    if found["missing"]:
+        words = f"{found['host']} cannot hold a {complete(declared)['kind']} target: {'; '.join(found['missing'])}"
+    return {"changed": False, "msg": words, "probe": found}
 
 
 def capacity_bytes(declared: JsonView) -> int | None:
