@@ -7,6 +7,7 @@ that another target of this machine uses is touched.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import importlib.machinery
 import importlib.util
@@ -30,7 +31,7 @@ from machine import Machine
 from session import PREFIX
 
 from fsage.host.device import capabilities, loops
-from fsage.host.system import cgroups, files, library, mounting, namespace, settings
+from fsage.host.system import cgroups, library, mounting, namespace, settings
 from fsage.host.verbs import claim
 from fsage.layouts.machine import mounts
 from fsage.studies.slowdisk.host import seek
@@ -261,7 +262,8 @@ def alone_with_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One module of this session at a time has the machine's control groups: they move, and look at, what is shared."""
     own = tmp_path_factory.getbasetemp()
     session = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    with files.locked(session / "controllers.lock", patience_s=3600):
+    with open(session / "controllers.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

@@ -33,33 +33,34 @@ from fsage.model.request import Request
 from fsage.model.target import Spec, usual
 
 
-def hold(spec: Json, request: Request, check: bool) -> Json:
+def hold(declared: Json, request: Request, check: bool) -> Json:
     """Take the lease for the request's run, or give it back (`request["release"]`)."""
-    home = home_of(complete(spec))
+    spec = complete(declared)
+    home = home_of(spec)
     if check:
         return {"changed": False, "msg": "the lease is taken only in earnest"}
     if request.get("release"):
         try:  # as it was found, at the end of each run
-            tune.untune(spec, request, check)
+            tune.untune(declared, request, check)
             if cleanup.left_over(home):
                 with lease.held(home, request):
                     tune.undo(home)
         finally:
             changed = lease.drop(home, request)
         if not any((home / name).exists() for name in ("claim.json", "images.json", "journal.json")):
-            claim.forget(complete(spec))  # it was never claimed, because that was refused for one
+            claim.forget(spec)  # it was never claimed, because that was refused for one
         return {"changed": changed, "msg": f"target {home.name} is free"}
     if not request.get("holder"):
         raise Refusal("the request names no run, and runs hold targets: `snakemake STUDY` is one; nothing was touched")
     if request.get("claim"):  # of the launcher's copy: once a run, what each state would refuse
-        claimed = claim_of(complete(spec))
+        claimed = claim_of(spec)
         refuse_other_claim(request, claimed)
         refuse_other_clients(request, claimed)
         lease.refuse_if_held(home, request)
-        refuse_unfit(complete(spec), claimed, request)
+        refuse_unfit(spec, claimed, request)
     with lease.held(home, request):
         pass
-    tune.untune(spec, request, check)  # what a killed run of this target left
+    tune.untune(declared, request, check)  # what a killed run of this target left
     return {"changed": True, "msg": f"target {home.name} is held by {lease.describe(request['holder'] or {})}"}
 
 

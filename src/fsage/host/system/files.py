@@ -83,19 +83,18 @@ def sync_dir(path: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path | str, patience_s: float | None = None) -> Iterator[None]:
+def locked(path: Path | str) -> Iterator[None]:
     """Hold an exclusive lock (flock) on `path` while the block runs; the kernel unlocks when a process ends.
 
-    Raises Refusal naming the holder after `patience_s` (PATIENCE_S).
+    Raises Refusal naming the holder after PATIENCE_S.
     """
-    patience_s = PATIENCE_S if patience_s is None else patience_s
     with kernel.closing(places.file(path, os.O_RDWR | os.O_CREAT)) as descriptor:
-        for last in kernel.attempts(patience_s, 0.01):
+        for last in kernel.attempts(PATIENCE_S, 0.01):
             if lock(descriptor):
                 break
             if last:
                 raise Refusal(
-                    f"{path} has been locked for {patience_s:.0f} s by {describe_holders(descriptor)}; nothing was "
+                    f"{path} has been locked for {PATIENCE_S:.0f} s by {describe_holders(descriptor)}; nothing was "
                     "touched. Wait for it or stop it, then give the same command again"
                 )
         yield

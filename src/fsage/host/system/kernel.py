@@ -48,9 +48,9 @@ def closing(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def opened(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> contextlib.AbstractContextManager[int]:
+def opened(path: Path | str, flags: int = os.O_RDONLY) -> contextlib.AbstractContextManager[int]:
     """A descriptor of a file while the block runs; programs that are started do not inherit it. Raises OSError."""
-    return closing(os.open(path, flags, mode))
+    return closing(os.open(path, flags, 0o600))
 
 
 def opened_folder(path: Path | str) -> contextlib.AbstractContextManager[int]:
