@@ -186,32 +186,28 @@ class Hosts:
         for host in clients:
             host.tell({"do": "prepare", "argv": argv, "files": files})
         try:
-            command: SynchronisedCommand | None = SynchronisedCommand(argv, files, target)
+            command = SynchronisedCommand(argv, files, target)
         except Failure as why:
-            command = None
-            failed = why
+            silence(clients)
+            raise Failure(f"{first}: {why}") from why
         try:
             answers_of(clients)
-            if not command:
-                raise Failure(f"{first}: {failed}")
             clocks = {host.name: host.clock() for host in clients}
         except Failure:
-            if command:
-                command.end()
+            command.end()
             silence(clients)
             raise
         sent_s = time.time()
         prepare_s = time.monotonic() - began
-        own_command = command
         count = itertools.count()
         asks_next = phase.get("asks_next", False)
         for host in clients:
             host.count = count if asks_next else None
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})
-        next_number = (lambda: own_command.tell(b"%d\n" % next(count))) if asks_next else None
+        next_number = (lambda: command.tell(b"%d\n" % next(count))) if asks_next else None
         heard = {host.stdout: host.hear for host in clients}
         try:
-            own = own_command.run(jobs[first], check_alive, timeout_s, next_number, heard)
+            own = command.run(jobs[first], check_alive, timeout_s, next_number, heard)
             answers = answers_of(clients, timeout_s + PATIENCE_S, check_alive)
         except Lost:
             raise

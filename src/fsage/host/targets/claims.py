@@ -62,17 +62,17 @@ def complete_tunables(home: Path) -> Json:
 
 def note_tunables(home: Path, tunables: Json) -> None:
     """Note the tunables; the preallocation stays noted."""
-    _note(home, tunables, complete_tunables(home).get(PREALLOCATION))
+    _note(home, tunables, complete_tunables(home).get(PREALLOCATION, {}))
 
 
-def note_preallocation(home: Path, preallocation: Json | None) -> None:
-    """Note the preallocation, or that there is none; the tunables stay noted."""
+def note_preallocation(home: Path, preallocation: Json) -> None:
+    """Note the preallocation, empty where there is none; the tunables stay noted."""
     _note(home, read_tunables(home), preallocation)
 
 
-def _note(home: Path, tunables: Json, preallocation: Json | None) -> None:
+def _note(home: Path, tunables: Json, preallocation: Json) -> None:
     after = dict(tunables)
-    if preallocation is not None:
+    if preallocation:
         after[PREALLOCATION] = preallocation
     if not after:
         files.remove(home / "tunables.json")

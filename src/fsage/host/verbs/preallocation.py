@@ -30,46 +30,46 @@ def prealloc(spec: Json, request: Request, check: bool) -> Json:
 
 def _tune(target: Target, request: Request, check: bool) -> Json:
     requested = request["prealloc"]
-    earlier = preallocation.of(target)
+    earlier = preallocation.of(target) or {}
     restore = requested["state"] == "restored"
-    wanted = settings_in(requested) or (earlier or {}).get("asked") or {}
+    wanted = settings_in(requested) or earlier.get("asked", {})
     if not wanted and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
     entry: Json = {"asked": wanted}
-    size_bytes = read(wanted).size_bytes
+    size_bytes = read(wanted).size_bytes or 0
     filesystem = filesystems.get(target.filesystem)
     if target.has_osts:
-        entry |= {} if restore else target.osts.preallocated(request, earlier or {})
+        entry |= {} if restore else target.osts.preallocated(request, earlier)
     elif filesystem and filesystem.preallocation:
         if not size_bytes and not restore:
             raise Refusal(
                 f"target {target.name}: {filesystem.title} has one size and no table or pointer: give "
                 "tune_prealloc_size"
             )
-        size_bytes = 0 if restore else size_bytes or 0
+        size_bytes = 0 if restore else size_bytes
         words = filesystem.preallocation.words
         entry |= {"bytes": size_bytes, "now": words(size_bytes)}
-        entry["before"] = (earlier or {}).get("before") or words(filesystem.preallocation.size_at(target.mounts[0]))
+        entry["before"] = earlier.get("before") or words(filesystem.preallocation.size_at(target.mounts[0]))
     else:
         entry |= {"now": None, "unsupported": filesystem.no_preallocation if filesystem else OF_A_DIRECTORY}
-    now = None if restore else entry
+    now = {} if restore else entry
     changed = now != earlier
     if filesystem and filesystem.preallocation:
-        changed |= not filesystem.preallocation.in_place(target.mounts, target.mount_options(), size_bytes or 0)
+        changed |= not filesystem.preallocation.in_place(target.mounts, target.mount_options(), size_bytes)
         if changed and not check:
-            _put(target, filesystem.preallocation, size_bytes or 0, now)
+            _put(target, filesystem.preallocation, size_bytes, now)
     elif changed and not check:
         claims.note_preallocation(target.home, now)
     return {
         "changed": changed,
         "msg": f"preallocation of target {target.name}: {step_words(_words(earlier), _words(now))}",
-        PREALLOCATION: now,
+        PREALLOCATION: now or None,
     }
 
 
-def _put(target: Target, settable: ExtentSize, size_bytes: int, now: Json | None) -> None:
+def _put(target: Target, settable: ExtentSize, size_bytes: int, now: Json) -> None:
     """Set the preallocation of every directory, and mount with the option that belongs to it."""
-    earlier = preallocation.of(target)
+    earlier = preallocation.of(target) or {}
     claims.note_preallocation(target.home, now)
     try:
         settable.give(target.mounts[0], size_bytes)
@@ -84,8 +84,8 @@ def _put(target: Target, settable: ExtentSize, size_bytes: int, now: Json | None
         raise Failure(f"target {target.name}: requested {settable.words(size_bytes)}, mounted with {options}")
 
 
-def _words(entry: Json | None) -> str:
-    if entry is None:
+def _words(entry: Json) -> str:
+    if not entry:
         return "as it is by itself"
     requested = ", ".join(f"{key} {value}" for key, value in entry["asked"].items())
     if "unsupported" in entry:
