@@ -69,7 +69,7 @@ class Phase(_Phase, total=False):
     """One command of a cell; caches are cold before it, whatever it does.
 
     `reads`: what is read must not be in memory; `reads_files`: files of the state that are; `warm`: they must be, all
-    of them. `beside`: commands that run at the same time. `env`: variables; `folders` are made first; `files`: name ->
+    of them. `beside`: commands that run at the same time. `folders` are made first; `files`: name ->
     text, found at {files}/NAME. `jobs`: client -> what its own run of the command reads, all begun together, and
     `asks_next`: they share a count (fsage.host.remote). `io_groups`: groups instead of a command.
     `allocator`: of what the file system's allocator reads none is in memory, or all, or what the phase before left
@@ -84,7 +84,6 @@ class Phase(_Phase, total=False):
     reads_files: list[str]
     warm: bool
     beside: list[list[str]]
-    env: dict[str, str]
     folders: list[str]
     files: dict[str, str]
     jobs: dict[str, str]

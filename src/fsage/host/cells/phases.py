@@ -134,7 +134,7 @@ class Phases:
         Returns the result of the first, under `beside` those of the others, and the processor time of all (`cpu_s`).
         """
         used_s = _used_by_children()
-        env = {**os.environ, "LC_ALL": "C", **commands.marked(), **phase.get("env", {})}
+        env = {**os.environ, "LC_ALL": "C", **commands.marked()}
         if self.slurm_job and "srun" in phase["argv"]:  # a step in the present job; else srun would wait for nodes
             env["SLURM_JOB_ID"] = self.slurm_job
         free = phase.get("leaves") or phase.get("uncharged")
