@@ -124,9 +124,9 @@ def file_in(above: int, path: Path, flags: int) -> int:
         try:
             _judge_file(os.stat(path.name, dir_fd=above, follow_symlinks=False), path, flags)
             descriptor = os.open(path.name, flags & ~(os.O_CREAT | os.O_EXCL), dir_fd=above)
-        except FileNotFoundError:
+        except FileNotFoundError as missing:
             if not flags & os.O_CREAT:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+                raise named(path, missing) from None
             try:
                 descriptor = os.open(path.name, flags | os.O_EXCL, PRIVATE_FILE, dir_fd=above)
             except FileExistsError:  # another command of fsage was faster
@@ -265,9 +265,9 @@ def _next(above: int, name: str, path: Path, make: int | None) -> tuple[int, os.
     """What is called `name` in an open directory, a link not followed; a directory made if it is missing."""
     try:
         inner = os.open(name, PASSING, dir_fd=above)
-    except FileNotFoundError:
+    except FileNotFoundError as missing:
         if make is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+            raise named(path, missing) from None
         mode = PASSABLE if RUN in (path, *path.parents) else make
         with naming(path):
             # Another command of ours was faster, or what is there is judged like any other.
