@@ -27,11 +27,16 @@ OTHER_KERNEL = "here = os.uname(); os.uname = lambda: os.uname_result((*here[:2]
 NO_ROOT = "os.geteuid = lambda: 1000"
 
 
+def declared(place: Path, **more: object) -> dict:
+    """The declaration of a target of which nothing is there."""
+    usual = {"name": "t", "kind": "directory", "directory": str(place / "t"), "home": str(place / "home")}
+    return {**usual, **more}
+
+
 def hosts_of(place: Path, client: Sequence[str], group: str, server: Sequence[str]) -> tuple[dict, dict]:
     """The declaration of a target, and the request of two clients and a server of that group, that lie like this."""
-    spec = {"name": "t", "kind": "directory", "directory": str(place / "t"), "home": str(place / "home")}
     clients = [{"name": "n1"}, another_host(place, "n2", *client)]
-    return spec, {"hosts": {"clients": clients, group: [another_host(place, "oss1", *server)]}}
+    return declared(place), {"hosts": {"clients": clients, group: [another_host(place, "oss1", *server)]}}
 
 
 @pytest.mark.root
@@ -91,17 +96,15 @@ def test_a_client_that_does_not_see_the_claim_ends_the_claim(tmp_path):
 
 
 def test_a_loop_target_has_one_client(tmp_path):
-    spec = {"name": "t", "kind": "loop", "home": str(tmp_path / "home")}
     with pytest.raises(Refusal, match=r"of kind loop, which one host uses, and the inventory names .* n1, n2;"):
-        claim.create(spec, {"hosts": {"clients": [{"name": "n1"}, {"name": "n2"}]}}, False)
+        claim.create(declared(tmp_path, kind="loop"), {"hosts": {"clients": [{"name": "n1"}, {"name": "n2"}]}}, False)
 
 
 def test_a_launcher_that_is_not_there_is_missed_before_the_first_change(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    spec = {"name": "t", "kind": "directory", "launcher": "srun", "home": str(tmp_path / "home")}
     for verb in claim.create, claim.claim:
         with pytest.raises(Refusal, match=r"lacks srun: fsage_target.launcher names it; .*; nothing was touched"):
-            verb({**spec, "directory": str(tmp_path / "t"), "amount_mib": 8}, {}, False)
+            verb(declared(tmp_path, launcher="srun", amount_mib=8), {}, False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -109,18 +112,16 @@ def test_what_srun_starts_would_not_see_a_loop_target(tmp_path, monkeypatch):
     (tmp_path / "srun").write_text("#!/bin/sh\n")
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    spec = {"name": "t", "kind": "loop", "launcher": "srun", "home": str(tmp_path / "home")}
     with pytest.raises(Refusal, match=r"launcher is srun and kind is loop\. .* declare launcher openmpi or mpich"):
-        claim.create(spec, {}, False)
+        claim.create(declared(tmp_path, kind="loop", launcher="srun"), {}, False)
 
 
 def test_a_host_hears_during_a_long_phase_that_the_launcher_is_still_there(tmp_path, monkeypatch):
     """An agent that hears nothing for an hour ends; what it hears meanwhile is answered by nothing."""
     assert remote_hosts.SAY_EVERY_S < host_agent.SILENCE_S / 2
     monkeypatch.setattr(remote_hosts, "SAY_EVERY_S", 0.0)
-    spec = {"name": "t", "kind": "directory", "directory": str(tmp_path / "t"), "home": str(tmp_path / "home")}
     clients = [{"name": "n1"}, another_host(tmp_path, "n2")]
-    with closing(Hosts(complete(spec), None, {"clients": clients, "servers": []})) as hosts:
+    with closing(Hosts(complete(declared(tmp_path)), None, {"clients": clients, "servers": []})) as hosts:
         for _ in range(3):
             hosts.alive()
         assert remote.ask_all(hosts.clients, {"do": "end"}) == {"n2": {}}

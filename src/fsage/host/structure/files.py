@@ -32,20 +32,16 @@ def make_folder(mount: Path, name: str) -> None:
         places.make_in(filler, path)
 
 
-def remove_folders(mount: Path) -> None:
-    """Remove all filler files of a store, with their directories."""
-    path = mount / "filler"
-    with places.opened(mount) as store, places.inside(store, path.name, path, places.PRIVATE) as filler:
-        places.empty(filler, path)
-
-
 OURS = (".fsage", "filler", "measured", "lost+found")
 """The entries in a store's root that fsage or mkfs makes."""
 
 
-def remove_others(mount: Path) -> None:
-    """Remove all other entries of a restored file system; what a link leads to stays. Raises Failure."""
+def remove_all(mount: Path) -> None:
+    """Remove all filler files of a store, and what others made there; what a link leads to stays. Raises Failure."""
+    path = mount / "filler"
     with places.opened(mount) as store:
+        with places.inside(store, path.name, path, places.PRIVATE) as filler:
+            places.empty(filler, path)
         for name in sorted(set(os.listdir(store)) - set(OURS)):
             places.remove_in(store, mount / name)
 

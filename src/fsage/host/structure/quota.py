@@ -82,8 +82,7 @@ class Quota:
     def remove_all(self) -> None:
         """Remove all files that are on the target, whoever made them; what a link leads to stays."""
         for mount in self.target.mounts:
-            files.remove_folders(mount)
-            files.remove_others(mount)
+            files.remove_all(mount)
         self.inspect()
 
     def must_hold(self, size: int, what: str | Path) -> None:
