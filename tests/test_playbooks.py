@@ -22,6 +22,7 @@ import preloaded
 import pytest
 import yaml
 from hostile.messages import action
+from local_targets import claim_file
 from local_targets import claimed as have_claimed
 from measuring import holder
 from session import wait_until
@@ -148,17 +149,13 @@ def request(path: Path, steps: list[dict] | None = None, **more: Any) -> str:
 
 def mount_of(spec: dict[str, Any]) -> Path:
     """Where the first store of a claimed target is mounted."""
-    claim = json.loads((Path(spec["home"]) / spec["name"] / "claim.json").read_text())
-    return Path(claim["stores"][0]["mount"])
+    return Path(json.loads(claim_file(spec).read_text())["stores"][0]["mount"])
 
 
 def observations(bundle: Path) -> list[dict[str, Any]]:
     """The observations in a bundle, in the order of their names."""
     with tarfile.open(bundle) as tar:
-        members = sorted(
-            (member for member in tar.getmembers() if member.name != "INDEX.json"), key=lambda each: each.name
-        )
-        return [json.load(tar.extractfile(member)) for member in members]  # type: ignore[arg-type]  # only regular files are in it
+        return [json.load(tar.extractfile(name)) for name in sorted(tar.getnames())]  # type: ignore[arg-type]  # only regular files are in it
 
 
 @pytest.fixture(scope="module")
