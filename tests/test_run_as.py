@@ -107,7 +107,7 @@ def test_on_several_clients_each_fio_runs_as_him(place, monkeypatch):
     another_host(place, "n2")
     claim.create(spec, {"hosts": hosts}, False)
     claim.claim(spec, {"hosts": hosts}, False)
-    bring(spec, STEP)
+    bring(spec, STEP, hosts=hosts)
     noted.write_text("")
     seen = measured(spec, STEP, hosts, workload="metadata", files_per_task=20, tool="fio")
     assert [each["rc"] for each in seen["phases"][0]["by_host"].values()] == [0, 0], seen["why"]
