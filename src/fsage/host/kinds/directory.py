@@ -46,14 +46,8 @@ class Directory(Target, facts.Directory):
 
     @classmethod
     def lacking(cls, spec: Spec) -> Lacking:
-        parent = space.existing(spec["directory"])
-        if not os.access(parent, os.W_OK):
-            why = f"{spec['directory']}: {parent} cannot be written; declare another fsage_target.directory"
-            return Lacking([why], {})
-        no_direct_io = space.why_no_direct_io(parent)
-        if no_direct_io:
-            return Lacking([f"{no_direct_io}; declare a fsage_target.directory on another file system"], {})
-        return Lacking([], {})
+        why = directories.why_no_place(Path(spec["directory"]))
+        return Lacking([why] if why else [], {})
 
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:

@@ -40,6 +40,17 @@ def measured_files(mounts: list[Path]) -> list[Path]:
     return sorted(found)
 
 
+def why_no_place(place: Path) -> str | None:
+    """Why no files can be measured here, by this user; None when they can."""
+    parent = space.existing(place)
+    if not os.access(parent, os.W_OK):
+        return f"{place}: {parent} cannot be written by user {os.geteuid()}; declare another fsage_target.directory"
+    why = space.why_no_direct_io(parent)
+    if why:
+        return f"{why}; declare a fsage_target.directory on another file system"
+    return None
+
+
 def create(spec: Spec, check: bool) -> Json:
     """Make the directory. Raises Refusal where it exists, unless it is empty or this target's already."""
     place = Path(spec["directory"])
@@ -52,12 +63,10 @@ def create(spec: Spec, check: bool) -> Json:
         raise Refusal(
             f"{place}: {owner}, and not claimed by target {spec['name']}; declare another fsage_target.directory"
         )
-    parent = space.existing(place)
-    if not os.access(parent, os.W_OK):
-        raise Refusal(f"{parent}: cannot be written by user {os.geteuid()}; declare another fsage_target.directory")
-    why = space.why_no_direct_io(parent)
+    why = why_no_place(place)
     if why:
-        raise Refusal(f"{why}; declare a fsage_target.directory on another file system")
+        raise Refusal(why)
+    parent = space.existing(place)
     changed = not place.is_dir()
     if changed and not check:
         places.make(place, places.PASSABLE if spec["run_as"] else places.PRIVATE)
