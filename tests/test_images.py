@@ -163,7 +163,7 @@ def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path, monkeypatch
 
 
 def test_what_one_guest_saw_is_kept_where_another_fails_at_the_same_moment(monkeypatch):
-    def in_guest(asked, claim, stopped, kernel, cells):
+    def in_guest(asked, stopped, kernel, cells):
         if cells == ["bad"]:
             raise Failure("no")
         return [(cells[0], {})]
@@ -175,7 +175,7 @@ def test_what_one_guest_saw_is_kept_where_another_fails_at_the_same_moment(monke
     question.keep = lambda cell, observation: kept_cells.append(cell)
     monkeypatch.setattr(asked, "wait", lambda running, *more: wait(running))
     monkeypatch.setattr(asked, "state", lambda question: None)
-    monkeypatch.setattr(asked, "_batches", lambda claim, cells, virtual: [asked.Batch(None, [cell]) for cell in cells])
+    monkeypatch.setattr(asked, "_batches", lambda question, cells: [asked.Batch(None, [cell]) for cell in cells])
     monkeypatch.setattr(asked, "_in_guest", in_guest)
     for _ in range(9):
         with pytest.raises(Failure, match="no"):

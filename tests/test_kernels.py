@@ -73,7 +73,7 @@ def test_no_place_for_temporary_files_is_a_refusal_that_says_what_to_name(monkey
     monkeypatch.setattr(boot, "_places", lambda: list(map(Path, places)))
     if places == ["/proc"]:
         with pytest.raises(Refusal, match=r"/proc .*plain directory"):
-            boot.memory_place()
+            boot.roomy(1 << 20, executed=True)
         return
     with pytest.raises(Refusal, match="outside /dev, and none can be written: name one as TMPDIR"), boot.folder():
         pytest.fail("it is in a folder")
@@ -107,13 +107,13 @@ def test_registers_are_hidden_from_a_kernel_that_says_it_cannot_keep_them(monkey
     both_began = Barrier(2)
     starts = []
 
-    def booted(*how: object) -> boot.Ended:
+    def ran(*how: object) -> tuple[int, str]:
         starts.append(how[-1])
         if not how[-1]:
             both_began.wait(10)
-        return boot.Ended([], boot._why(kernel, 1, console, 1.0), console)
+        return 1, console
 
-    monkeypatch.setattr(boot, "_booted", booted)
+    monkeypatch.setattr(boot, "_run", ran)
     with ThreadPoolExecutor() as pool:
         both = [pool.submit(boot.boot, kernel, [{"do": "try", "disk": 0}], []) for _ in range(2)]
     assert [str(each.result().why).endswith(registers.REMEDY) for each in both] == [True, True]
@@ -253,22 +253,22 @@ def test_the_first_commit_with_other_counts_is_found(tmp_path, monkeypatch, chan
     monkeypatch.setattr(Bisection, "_recipe", lambda of: None)
     monkeypatch.setattr(images, "of", lambda recipe, kernel: Image(tmp_path, {}))
     monkeypatch.setattr(programs, "some", lambda name: None)
-    search = Bisection(None, "80.50", tmp_path / "tree")  # counts stand in the tree
-    found = search.find(commits[0], commits[-1], lambda line: None)
+    search = Bisection(None, "80.50", tmp_path / "tree", print)  # counts stand in the tree
+    found = search.find(commits[0], commits[-1])
     assert (found.commit, found.subject) == (commits[changed], f"commit {changed}")
     assert (found.before.extents, found.after.extents) == (3, 40) and found.tried <= 5
     with pytest.raises(Refusal, match="--good names an ancestor of --bad"):
-        search.find(commits[-1], commits[0], lambda line: None)
+        search.find(commits[-1], commits[0])
 
 
 def test_a_cell_that_does_not_repeat_names_no_commit(tmp_path, monkeypatch):
     """Just mounted, a count depends on what was read ahead: a bisection named a commit that changed nothing."""
     counts = iter([Lies(45, 27), Lies(36, 18)])
-    monkeypatch.setattr(Bisection, "_kernel", lambda of, commit, say: None)
+    monkeypatch.setattr(Bisection, "_kernel", lambda of, commit: None)
     monkeypatch.setattr(Bisection, "_once", lambda of, *_: next(counts))
-    search = Bisection(None, "80.50", tmp_path)
+    search = Bisection(None, "80.50", tmp_path, print)
     with pytest.raises(Failure, match=r"gives 45 extents, 27 jumps, and counted again 36 extents.*does not repeat"):
-        search._counted("a" * 40, {}, Image(tmp_path, {}), print)
+        search._counted("a" * 40, {}, Image(tmp_path, {}))
 
 
 SOURCE = "linux-source-6.1"

@@ -171,7 +171,7 @@ class Question:
             declaration.refuse_edits(claim, self.spec)
         return claim
 
-    @property
+    @cached_property
     def claim(self) -> Claim:
         """The claim. Raises Refusal where there is none, or another one."""
         refuse_if_held(self.home, self.request)
@@ -212,12 +212,18 @@ class Question:
         """Write the claim durably."""
         files.write_json(self.home / "claim.json", claim)
 
-    def job(self, home: str, verbs: Sequence[str], claim: Claim | None, **request: object) -> Json:
-        """What a guest is to do: verbs to its own target. It knows nothing of runs and leases."""
+    def job(self, home: str, verbs: Sequence[str], disk: int = 0, **request: object) -> Json:
+        """What a guest is to do: verbs to its own target, on one of its disks. It knows nothing of runs and leases."""
         own = {key: value for key, value in self.given.get("request", {}).items() if key not in OF_THE_RUN}
-        target = {**self.given["target"], "home": home}
-        given = {**self.given, "target": target, "request": {**own, **request}}
-        return {"do": "verbs", "verbs": list(verbs), "given": given, "claim": claim, "code": self.code}
+        return {
+            "do": "verbs",
+            "disk": disk,
+            "verbs": list(verbs),
+            "given": {**self.given, "target": {**self.given["target"], "home": home}, "request": {**own, **request}},
+            "host": os.uname().nodename,
+            "claim": self.noted,
+            "code": self.code,
+        }
 
     def unmeasured(self) -> list[Cell]:
         """The cells of the request of which no observation is kept."""

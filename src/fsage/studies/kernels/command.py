@@ -66,7 +66,7 @@ def bisect(
     from .bisection import Bisection
 
     where: Where = context.obj
-    found = Bisection(where.plan(study), state, tree, cell).find(good, bad, say)
+    found = Bisection(where.plan(study), state, tree, say, cell).find(good, bad)
     print(f"{found.commit} {found.subject}")
     print(f"With it a new file lies in {found.after}, before in {found.before}; {found.tried} kernels were tried.")
 

@@ -115,13 +115,10 @@ def of(wanted: Recipe, kernel: Kernel) -> Image:
 
     def make(part: Path) -> Json:
         job = {"do": "build", "disk": 0, "inputs": dict(wanted.inputs), **how}
-        ended = boot(kernel, [job], [str(part)], limit_s=LONGEST_S)
-        if ended.why:
-            raise Failure(f"{wanted.filesystem} {wanted.state}: {ended.why}")
-        error = ended.answers[0].get("error")
-        if error:
-            raise Failure(f"{wanted.filesystem} {wanted.state} could not be made: {error}")
-        return ended.answers[0]
+        try:
+            return boot(kernel, [job], [str(part)], limit_s=LONGEST_S).answer()
+        except Failure as why:
+            raise Failure(f"{wanted.filesystem} {wanted.state} could not be made: {why}") from why
 
     return images.made(f"{wanted.filesystem}-{wanted.state}", how, wanted.size_bytes, make)
 

@@ -15,17 +15,14 @@ from pathlib import Path
 from fsage.api.host import guests
 from fsage.api.model import Failure, Json, in_words
 
+from ..model import MOUNTS
 from ..model.programs import module_places
 from . import PLACES, provide
 from .uml import Uml
 
-POINT = Path("/dev/state")
-"""Where images are mounted: in the guest's own /dev, for all else belongs to whoever runs fsage."""
 IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
-
-
-GUEST = guests.Guest(Uml, POINT)
+GUEST = guests.Guest(Uml, Path(MOUNTS))
 
 
 def device_of(job: Json) -> str:
