@@ -38,8 +38,8 @@ def written(spec: Spec) -> Spec:
     with open(image, "xb") as file:
         file.truncate(GIB)
     notes = {
-        **{"schema": 1, "target": spec["name"], **claims.here(), "declared": {"stores": 1, "size_gib": 1}},
-        "made_directory": True,
+        **{"schema": 1, "target": spec["name"], **claims.here(), "made_directory": True},
+        "declared": {"stores": 1, "size_gib": 1, "sparse": False},
         "images": [{"image": str(image), "status": "written", "nocow": False, **(loops.identity(str(image)) or {})}],
     }
     home = Path(spec["home"], spec["name"])
