@@ -20,7 +20,6 @@ from pathlib import Path
 from fsage.base import GIB, MIB, Refusal
 from fsage.host import claiming, filesystems
 from fsage.host.device import below, loops, models
-from fsage.host.device.loops import CLEAR
 from fsage.host.system import files, kernel, places, space
 from fsage.host.targets import claims
 from fsage.host.targets.kinds import Result
@@ -121,7 +120,7 @@ def noted_of(spec: Spec) -> Images | None:
     if noted and noted["declared"] != wanted:
         raise Refusal(
             f"target {spec['name']} was created as {noted['declared']}, and {wanted} is declared now; "
-            f"remove it first: {CLEAR}"
+            f"remove it first: {loops.CLEAR}"
         )
     return noted
 

@@ -124,8 +124,9 @@ class Bisection:
         steps, inputs = self.plan.with_inputs(self.plan.steps(self.state))
         spec = self.plan.target.spec
         size_bytes = int(spec["size_gib"] * GIB)
-        name = self.state.partition("@")[0]
-        return Recipe(spec["filesystem"], size_bytes, name, tuple(steps), geometry=spec["geometry"], inputs=inputs)
+        return Recipe(
+            spec["filesystem"], size_bytes, self.state, tuple(steps), geometry=spec["geometry"], inputs=inputs
+        )
 
     def _params(self) -> Json:
         """Those of the named cell; else of one with bitmaps in memory, because just mounted a count may not repeat."""

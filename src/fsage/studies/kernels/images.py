@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from fsage.api.evidence import read_free
 from fsage.api.model import Failure, Json, Step, filesystems, format_size
-from fsage.api.study import State
 from fsage.layouts import extents
 from fsage.studies.paf.recipe import States, expand
 from fsage.studies.replica.model import Replica
@@ -56,13 +54,15 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
         notation = state
     else:
         notation = f"PAF:{state}@{file_size}"
-    states = States.read({"recipe": "paf", "notation": [notation], **_filler(filesystem)})
-    [expanded] = expand(states)
+    filler = "fallocate"
+    if filesystems.named(filesystem).places_when_written:  # a file that is only allocated lies nowhere there
+        filler = "write"
+    [expanded] = expand(States.read({"recipe": "paf", "notation": [notation], "filler": filler}))
     steps = tuple(expanded.steps(1, seed))
     reasons = [why for step in steps if (why := step.unavailable_because(size_bytes))]
     if reasons:
         raise ValueError(f"state {state} in {format_size(size_bytes)}: {reasons[0]}")
-    return Recipe(filesystem, size_bytes, _name(expanded, state), steps, file_extents)
+    return Recipe(filesystem, size_bytes, expanded.name, steps, file_extents)
 
 
 def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
@@ -85,19 +85,6 @@ def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
     inputs = {digest: base64.b64encode(zlib.compress(text)).decode()}
     geometry = head.geometry if system.geometry else None
     return Recipe(system.name, head.device_bytes, name, (step,), file_extents, geometry, inputs)
-
-
-def _filler(filesystem: str) -> Json:
-    """How files are filled, where a file that is only allocated lies nowhere."""
-    if filesystems.named(filesystem).places_when_written:
-        return {"filler": "write"}
-    return {}
-
-
-def _name(expanded: State, state: str) -> str:
-    if re.fullmatch(r"[\d.,]+", state):
-        return state
-    return expanded.name
 
 
 def of(wanted: Recipe, kernel: Kernel) -> Image:

@@ -37,13 +37,6 @@ STATE_BYTES = 2 * GIB
 Taken = tuple[Cell, Json]
 
 
-def answer(asked: guests.Question, verb: str, check: bool) -> Json | None:
-    """The answer to a verb that guests answer; None: this machine itself does, and opens no target for it."""
-    if verb not in VERBS:
-        return None
-    return VERBS[verb](asked, check)
-
-
 def builder_of(spec: Spec) -> Kernel:
     """The kernel that makes a target's images, the newest that serves it. Raises Refusal."""
     return programs.some(None, is_virtual(spec))
@@ -122,9 +115,8 @@ def state(asked: guests.Question) -> Image:
         ended = boot.boot(builder, [job], [str(part)], limit_s=boot.LONGEST_S)
         return {"evidence": ended.answer()["answer"]["evidence"]}
 
-    name = f"{asked.spec['filesystem']}-{wanted['state'].partition('@')[0]}"
     size_bytes = claim["stores"][0]["image_id"]["bytes"]
-    return images.made(name, how, size_bytes, make)
+    return images.made(f"{asked.spec['filesystem']}-{wanted['state']}", how, size_bytes, make)
 
 
 def counted(job: Json) -> Iterator[Json]:
@@ -257,3 +249,4 @@ VERBS: dict[str, Callable[[guests.Question, bool], Json]] = {
     "evidence": evidence,
     "measure": measure,
 }
+"""Those that guests answer; the others this machine itself does, and opens no target for them."""

@@ -37,7 +37,9 @@ class Uml(guests.GuestTarget, facts.Uml):
 
     @classmethod
     def answered(cls, verb: str, given: Json, request: Any, check: bool) -> Json | None:
-        return asked.answer(guests.Question(cls, given, request), verb, check)
+        if verb not in asked.VERBS:
+            return None
+        return asked.VERBS[verb](guests.Question(cls, given, request), check)
 
     @classmethod
     def counted(cls, job: Any) -> Iterator[Json]:
