@@ -167,6 +167,12 @@ class Counted:
             return found["rows"]
         return None
 
+    def files(self) -> Iterator[tuple[Layout, Json]]:
+        """Each file that is counted, with its layout."""
+        for layout in self.all_layouts():
+            for row in self.kept(layout) or ():
+                yield layout, row
+
     def job(self, populations: Sequence[Sequence[Layout]], cpu: int) -> Job:
         """What one process counts: of each population its states, in order."""
         claim: Json = {} if self.filesystem else dict(self.plan.claim or {})
