@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 from guests import KERNELS, ask, fsage, needs_kernel, new_file, newest, observations, target
 from records import CONFIG, make_records, store
+from test_count import job
 
 from fsage import dataset
 from fsage.base import GIB, MIB, Failure
@@ -82,19 +83,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkey
     assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
     assert "computed from counts, not timed" in seen["a"]["conditions"]["device_model"]["label"]
 
-    job = {
-        "spec": {key: value for key, value in spec.items() if key != "home"},
-        "device_bytes": GIB,
-        "capacity_bytes": None,
-        "rotational": 1,
-        "places": 1,
-        "populations": [[("60.50", about["steps"])]],
-        "inputs": {},
-        "cpu": 0,
-        "kernel": newest().name,
-        "wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}],
-    }
-    [row] = count.count(job)
+    [row] = count.count(job(spec, ("60.50", FRAGMENTED), kernel=newest().name))
     assert sum(length for *_, length in row["extents"]) == 64 * MIB
     assert row["kernel"].startswith(newest().name), "it was counted in a guest"
 
