@@ -31,6 +31,9 @@ def test_life_of_a_target(new_target, filesystem):
     [image] = made["images"]
     assert image["bytes"] == GIB and os.stat(image["image"]).st_blocks * 512 >= GIB, "written, not sparse"
 
+    for verb in (claim, create):
+        with pytest.raises(Refusal, match=r"was created as .*'stores': 1.*'stores': 2.*remove it first"):
+            verb({**new_target, "stores": 2})
     first = claim(new_target)
     assert first["changed"] and not claim(new_target)["changed"]
     ours = first["claim"]

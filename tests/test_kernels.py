@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -227,13 +228,13 @@ def test_what_is_no_source_of_a_kernel_is_refused(tmp_path, monkeypatch):
         building.build(str(empty))
 
 
-def tree_of(place: Path, contents: list[str]) -> list[str]:
-    """A git tree that has one file with another content in each commit; the commits."""
-    git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@b"]
+def tree_of(place: Path, changes: Iterable[tuple[str, str]]) -> list[str]:
+    """Make a folder a git tree in which each commit gives a file other contents; the commits."""
+    git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
     run(["git", "init", "-q", str(place)])
-    for number, content in enumerate(contents):
-        (place / "file").write_text(f"{number} {content}")
-        run([*git, "add", "."])
+    for number, (name, content) in enumerate(changes):
+        (place / name).write_text(content)
+        run([*git, "add", "-A", "-f"])
         run([*git, "commit", "-q", "-m", f"commit {number}"])
     return run([*git, "rev-list", "--reverse", "HEAD"]).split()
 
@@ -241,7 +242,8 @@ def tree_of(place: Path, contents: list[str]) -> list[str]:
 @pytest.mark.parametrize("changed", [1, 4, 8])
 def test_the_first_commit_with_other_counts_is_found(tmp_path, monkeypatch, changed):
     """Here the counts stand in the tree; a long test builds kernels."""
-    commits = tree_of(tmp_path / "tree", ["3"] * changed + ["40"] * (9 - changed))
+    extents = ["3"] * changed + ["40"] * (9 - changed)
+    commits = tree_of(tmp_path / "tree", [("file", f"{number} {count}") for number, count in enumerate(extents)])
 
     def counts(of: Bisection, commit: str, *_: object) -> Lies:
         extents = int(run(["git", "-C", str(of.tree), "show", f"{commit}:file"]).split()[1])
@@ -290,20 +292,14 @@ def test_of_eight_commits_the_one_that_changes_the_allocator_is_named(tmp_path, 
     tree = tmp_path / "tree"
     tree.mkdir()
     run(["tar", "-x", "-f", str(next(tmp_path.glob("package/usr/src/*.tar.xz"))), "--strip-components=1"], tree)
-    git = ["git", "-C", str(tree), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
-    header = tree / "fs/ext4/mballoc.h"
-    assert len(REQUESTS.findall(header.read_text())) == 1
-    run([*git, "init", "-q"])
-    for number in range(9):
-        if number == 6:
-            header.write_text(REQUESTS.sub(r"\g<1>60", header.read_text()))
-        else:
-            (tree / f"fs/ext4/number{number}.h").write_text(f"/* {number} */\n")
-        run([*git, "add", "-A", "-f"])
-        run([*git, "commit", "-q", "-m", f"ext4: commit {number}"])
+    header = (tree / "fs/ext4/mballoc.h").read_text()
+    assert len(REQUESTS.findall(header)) == 1
+    changes = [(f"fs/ext4/number{number}.h", f"/* {number} */\n") for number in range(9)]
+    changes[6] = ("fs/ext4/mballoc.h", REQUESTS.sub(r"\g<1>60", header))
+    tree_of(tree, changes)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("FSAGE_VENV", str(tmp_path / "venv"))
     (tmp_path / "venv/programs/kernels").mkdir(parents=True)
     words = ["bisect", "kernels", "--target", "kernel", "--state", "80.50+1@264M", "--tree", str(tree)]
     said = fsage([*words, "--good", "HEAD~8", "--bad", "HEAD"], dict(os.environ))
-    assert said.split("\n")[0].endswith("ext4: commit 6"), said
+    assert said.split("\n")[0].endswith("commit 6"), said

@@ -103,7 +103,7 @@ class Loop(Stores):
     def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
         capabilities.need_loops(spec["name"])
         home = declaration.home_of(spec)
-        noted = claims.images(home)
+        noted = images.noted_of(spec)
         if not noted or not images.are_written(noted):
             raise Refusal(
                 f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
@@ -111,18 +111,11 @@ class Loop(Stores):
             )
         noted = images.verified(home, noted, check)
         made = noted["images"]
-        if len(made) != spec["stores"]:
+        if "below" in noted and noted["below"]["bytes"] < takes(spec).total_bytes:
             raise Refusal(
-                f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
-                f"now; remove it first: {loops.CLEAR}"
+                f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
+                f"and takes {takes(spec).words()} as declared now; remove it first: {loops.CLEAR}"
             )
-        if "below" in noted:
-            taken = takes(spec)
-            if noted["below"]["bytes"] < taken.total_bytes:
-                raise Refusal(
-                    f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
-                    f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
-                )
         claiming.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
         why = models.why_refused(spec["device_model"])
         if why:
