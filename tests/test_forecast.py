@@ -22,7 +22,7 @@ def churned(number: int) -> Json:
     with boot.folder(boot.roomy(SIZE_BYTES)) as place:
         (place / "disk").touch()
         os.truncate(place / "disk", SIZE_BYTES)
-        job = {"do": "churn", "disk": 0, "number": number}
+        job = {"do": "churn", "disk": 0, "filesystem": "ext4", "number": number}
         ended = boot.boot(programs.some(None), [job], [str(place / "disk")], limit_s=600)
     assert not ended.why, ended.why
     return {"error": None, **ended.answers[0]}

@@ -202,6 +202,7 @@ class Question:
         return {
             "do": "verbs",
             "disk": disk,
+            "filesystem": self.spec["filesystem"],
             "verbs": list(verbs),
             "given": {**self.given, "target": {**self.given["target"], "home": home}, "request": {**own, **request}},
             "host": os.uname().nodename,

@@ -15,7 +15,7 @@ from threading import Event
 from typing import NamedTuple
 
 from fsage.api.host import guests
-from fsage.api.model import Cell, Failure, Json, Refusal, Spec
+from fsage.api.model import Cell, Failure, Json, Refusal
 
 from ..model import HOME, boot, images, is_virtual, programs
 from ..model.boot import Kernel, folder, roomy
@@ -37,24 +37,20 @@ STATE_BYTES = 2 * GIB
 Taken = tuple[Cell, Json]
 
 
-def builder_of(spec: Spec) -> Kernel:
-    """The kernel that makes a target's images, the newest that serves it. Raises Refusal."""
-    return programs.some(None, is_virtual(spec))
-
-
 def claim(asked: guests.Question, check: bool) -> Json:
     """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
     name = asked.spec["name"]
     noted = asked.noted
     if noted:
         return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
-    builder = builder_of(asked.spec)
+    virtual = is_virtual(asked.spec)
+    builder = programs.some(None, virtual)
     if check:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
     with folder(roomy(STATE_BYTES)) as place, asked.held():
         empty = boot.disk(place / "empty", int(asked.spec["size_gib"] * GIB))
         job = asked.job(HOME, ["claim"])
-        ended = boot.boot(builder, [job], [empty], limit_s=boot.LONGEST_S, virtual=is_virtual(asked.spec))
+        ended = boot.boot(builder, [job], [empty], limit_s=boot.LONGEST_S, virtual=virtual)
         claimed: Json = ended.answer()["answer"]
         asked.save(claimed["claim"])
     return claimed
@@ -123,7 +119,7 @@ def counted(job: Json) -> Iterator[Json]:
     """Have a guest count, on an empty file system of its own. Raises Refusal, Failure."""
     with folder(roomy(STATE_BYTES)) as place:
         empty = boot.disk(place / "empty", job["device_bytes"])
-        work = {"do": "count", "disk": 0, "job": job}
+        work = {"do": "count", "disk": 0, "filesystem": job["spec"]["filesystem"], "job": job}
         ended = boot.boot(programs.some(job["kernel"]), [work], [empty], limit_s=boot.LONGEST_S)
     yield from ended.answer()["rows"]
 

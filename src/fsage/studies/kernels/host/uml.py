@@ -24,7 +24,7 @@ class Uml(guests.GuestTarget, facts.Uml):
         try:
             images.mkfs(spec["filesystem"])
             images.limit_gib()
-            why = programs.why_not(asked.builder_of(spec), spec["filesystem"])
+            why = programs.why_not(programs.some(None, facts.is_virtual(spec)), spec["filesystem"])
             if why:
                 missing.append(why)
         except Refusal as why:
