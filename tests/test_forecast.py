@@ -23,7 +23,7 @@ def churned(number: int) -> Json:
         (place / "disk").touch()
         os.truncate(place / "disk", SIZE_BYTES)
         job = {"do": "churn", "disk": 0, "filesystem": "ext4", "number": number}
-        ended = boot.boot(programs.some(None), [job], [str(place / "disk")], limit_s=600)
+        ended = boot.boot(programs.some(None), [job], [place / "disk"], limit_s=600)
     assert not ended.why, ended.why
     return {"error": None, **ended.answers[0]}
 

@@ -117,7 +117,7 @@ class Bisection:
 
     def _once(self, kernel: Kernel, job: Json, image: Image) -> Lies:
         with folder(roomy(ROOM_BYTES + image.taken_bytes)) as place:
-            answer = boot(kernel, [job], [str(copy(image, place / "copy"))]).answer()
+            answer = boot(kernel, [job], [copy(image, place / "copy")]).answer()
         return Lies(answer["extents"], answer["jumps"])
 
     def _recipe(self) -> Recipe:

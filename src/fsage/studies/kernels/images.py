@@ -20,7 +20,7 @@ from fsage.studies.paf.recipe import States, expand
 from fsage.studies.replica.model import Replica
 
 from .model import images, run
-from .model.boot import LONGEST_S, Kernel, boot
+from .model.boot import Kernel, answer_to
 from .model.images import Image
 
 GUEST = Path(__file__).parents[2] / "host/guests/work.py"
@@ -101,9 +101,8 @@ def of(wanted: Recipe, kernel: Kernel) -> Image:
     }
 
     def make(part: Path) -> Json:
-        job = {"do": "build", "disk": 0, "inputs": dict(wanted.inputs), **how}
         try:
-            return boot(kernel, [job], [str(part)], limit_s=LONGEST_S).answer()
+            return answer_to(kernel, {"do": "build", "inputs": dict(wanted.inputs), **how}, part)
         except Failure as why:
             raise Failure(f"{wanted.filesystem} {wanted.state} could not be made: {why}") from why
 

@@ -49,9 +49,7 @@ def claim(asked: guests.Question, check: bool) -> Json:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
     with folder(roomy(STATE_BYTES)) as place, asked.held():
         empty = boot.disk(place / "empty", int(asked.spec["size_gib"] * GIB))
-        job = asked.job(HOME, ["claim"])
-        ended = boot.boot(builder, [job], [empty], limit_s=boot.LONGEST_S, virtual=virtual)
-        claimed: Json = ended.answer()["answer"]
+        claimed: Json = boot.answer_to(builder, asked.job(HOME, ["claim"]), empty, virtual)["answer"]
         asked.save(claimed["claim"])
     return claimed
 
@@ -68,13 +66,12 @@ def scrub(asked: guests.Question, check: bool) -> Json:
     """Have the image of the state: it is made, where it is not kept."""
     with asked.held():
         name = asked.spec["name"]
-        before = {path.name for path in images.place().glob("*.img")}
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
         asked.doing("making an image")
         image = state(asked)
-        made = image.path.name not in before
-        return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
+        how = "made" if image.is_new else "kept"
+        return {"changed": image.is_new, "msg": f"{image.path.name} is {how}, for target {name}"}
 
 
 def begin(asked: guests.Question, check: bool) -> Json:
@@ -108,8 +105,7 @@ def state(asked: guests.Question) -> Image:
 
     def make(part: Path) -> Json:
         job = asked.job(HOME, ["scrub", "build", "evidence"], cells=[], **wanted)
-        ended = boot.boot(builder, [job], [str(part)], limit_s=boot.LONGEST_S)
-        return {"evidence": ended.answer()["answer"]["evidence"]}
+        return {"evidence": boot.answer_to(builder, job, part)["answer"]["evidence"]}
 
     size_bytes = claim["stores"][0]["image_id"]["bytes"]
     return images.made(f"{asked.spec['filesystem']}-{wanted['state']}", how, size_bytes, make)
@@ -119,9 +115,9 @@ def counted(job: Json) -> Iterator[Json]:
     """Have a guest count, on an empty file system of its own. Raises Refusal, Failure."""
     with folder(roomy(STATE_BYTES)) as place:
         empty = boot.disk(place / "empty", job["device_bytes"])
-        work = {"do": "count", "disk": 0, "filesystem": job["spec"]["filesystem"], "job": job}
-        ended = boot.boot(programs.some(job["kernel"]), [work], [empty], limit_s=boot.LONGEST_S)
-    yield from ended.answer()["rows"]
+        work = {"do": "count", "filesystem": job["spec"]["filesystem"], "job": job}
+        answer = boot.answer_to(programs.some(job["kernel"]), work, empty)
+    yield from answer["rows"]
 
 
 def measure(asked: guests.Question, check: bool) -> Json:
@@ -216,7 +212,7 @@ def _observed(
     written = sum(2 * cell.get("writes_bytes", 0) for cell in cells)
     with folder(roomy(len(cells) * (ROOM_BYTES + image.taken_bytes) + written)) as place:
         jobs = [asked.job(HOME, ["measure"], disk, cells=[cell]) for disk, cell in enumerate(cells)]
-        disks = [str(images.copy(image, place / f"copy{disk}")) for disk in range(len(cells))]
+        disks = [images.copy(image, place / f"copy{disk}") for disk in range(len(cells))]
         limit_s = boot.START_S + sum(map(_limit_s, cells))
         ended = boot.boot(kernel, jobs, disks, limit_s=limit_s, virtual=is_virtual(asked.spec), stopped=stopped)
     seen: list[tuple[Json | None, str]] = []

@@ -140,7 +140,7 @@ class Ended(NamedTuple):
 def boot(
     kernel: Kernel,
     work: Sequence[Json],
-    disks: Sequence[str],
+    disks: Sequence[Path],
     limit_s: float | None = None,
     virtual: bool = False,
     stopped: Event | None = None,
@@ -166,10 +166,15 @@ def boot(
     return Ended(answers, why, console)
 
 
-def _prepared(own: Path, kernel: Kernel, work: Sequence[Json], disks: Sequence[str], virtual: bool) -> list[str]:
+def answer_to(kernel: Kernel, job: Json, disk: Path, virtual: bool = False) -> Json:
+    """What a guest answers to one piece of work on one disk, which may take long. Raises Refusal, Failure."""
+    return boot(kernel, [{**job, "disk": 0}], [disk], LONGEST_S, virtual).answer()
+
+
+def _prepared(own: Path, kernel: Kernel, work: Sequence[Json], disks: Sequence[Path], virtual: bool) -> list[str]:
     """Put what a guest reads into a folder of its own; the arguments of its kernel."""
     if virtual:
-        work = [{**job, "image": disks[job["disk"]]} for job in work]
+        work = [{**job, "image": str(disks[job["disk"]])} for job in work]
     (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
     words = [sys.executable, "-S", "-m", GUEST, str(own), str(kernel.program)]
     variables = {"PYTHONPATH": str(package()), "PATH": os.environ["PATH"]}
@@ -187,7 +192,7 @@ def _prepared(own: Path, kernel: Kernel, work: Sequence[Json], disks: Sequence[s
     else:
         for number, disk in enumerate(disks):
             link = own / f"disk{number}"  # the name of an image may have commas and blanks, where a path may not
-            link.symlink_to(Path(disk).absolute())
+            link.symlink_to(disk.absolute())
             arguments.append(f"ubd{'abcdefgh'[number]}={link}")
     return [*arguments, "init=/bin/sh", "--", str(own / "start")]
 
@@ -269,7 +274,7 @@ def package() -> Path:
     return place
 
 
-def disk(path: Path, size_bytes: int) -> str:
+def disk(path: Path, size_bytes: int) -> Path:
     """Make an empty disk for a guest, a file without blocks; its path. Raises Failure."""
     with open(path, "xb") as file:
         try:
@@ -279,7 +284,7 @@ def disk(path: Path, size_bytes: int) -> str:
                 f"{path} cannot be a file of {size_bytes} bytes, without blocks: {error.strerror}. `ulimit -f` and the "
                 f"file system of that folder say how large a file may be"
             ) from None
-    return str(path)
+    return path
 
 
 def end_all() -> None:
