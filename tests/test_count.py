@@ -21,6 +21,7 @@ from measuring import cell, observed
 from states import MIB, bring, fragment, populate
 from studies import blocks
 
+from fsage.base.shell import run
 from fsage.count import Counted, expected, kept_page, page, pieces, table, write_tables
 from fsage.count.tables import FILE
 from fsage.host.cells import measure
@@ -171,11 +172,8 @@ def test_a_user_without_root_is_told_what_counting_needs(new_target):
     )
     given = json.dumps(job(new_target, ("60.00", [populate(60)])))
     front = ["setpriv", "--reuid=65534", "--clear-groups"]
-    done = subprocess.run(
-        [*front, sys.executable, "-c", program, SOURCE, given], capture_output=True, text=True, cwd="/", check=False
-    )
-    assert done.stdout.startswith("Refusal counting needs a file system of its own"), done.stderr
-    assert "root" in done.stdout
+    said = run([*front, sys.executable, "-c", program, SOURCE, given], cwd="/").stdout
+    assert said.startswith("Refusal counting needs a file system of its own") and "root" in said
 
 
 @pytest.mark.root

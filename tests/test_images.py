@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 import zlib
@@ -25,6 +24,7 @@ from test_count import job
 
 from fsage import dataset
 from fsage.base import GIB, MIB, Failure
+from fsage.base.shell import run
 from fsage.host.cells import observed
 from fsage.host.verbs import count
 from fsage.layouts import extents
@@ -198,14 +198,13 @@ def test_an_image_has_the_same_layout_each_time(tmp_path, filesystem):
         assert Path(image).stat().st_blocks * 512 < 64 << 20, "sparse"
         assert "exists, and is left as it is" in fsage(words, mine, 1)
         if filesystem == "ext4":
-            argv = ["debugfs", "-R", "ex /pieces", image]
-            assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.count("Uninit") == 9
+            assert run(["debugfs", "-R", "ex /pieces", image]).stdout.count("Uninit") == 9
     assert len(digests) == 1
     if filesystem == "ext4":
         layout = str(tmp_path / "a layout, with a comma.gz")
         fsage(["evidence", image, "--save", layout], mine)
         argv = [sys.executable, "-m", "fsage", "image", layout, "-o", str(tmp_path / "copy.img")]
-        said = subprocess.run(argv, capture_output=True, text=True, env=mine).stderr
+        said = run(argv, env=mine).stderr
         agreed = re.search(r"([\d.]+)% of the free bytes lie as in", said)
         assert agreed and float(agreed[1]) > 99.5, said
 

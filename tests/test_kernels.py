@@ -12,12 +12,10 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from guests import KERNELS, fsage, needs_kernel, newest
+from guests import fsage, needs_kernel, newest
 from tiers import first_of
 
 from fsage.base import Failure, Misuse, Refusal
-from fsage.model.answers import Obstacle
-from fsage.plan import target
 from fsage.studies.kernels import building, images
 from fsage.studies.kernels.bisection import Bisection, Lies
 from fsage.studies.kernels.model import boot, programs, registers, run
@@ -166,18 +164,6 @@ def await_guests(place: Path, there: bool) -> None:
         time.sleep(0.05)
 
 
-def test_a_kernel_is_the_default_where_nothing_can_be_mounted(monkeypatch):
-    """For what is counted; what must be timed tells more in a directory."""
-    obstacle = Obstacle("mount: Operation not permitted", "EPERM", "run it as root")
-    monkeypatch.setattr(target.seam, "why_no_loops", lambda: [obstacle])
-    works = bool(KERNELS)
-    assert target.default_target("sequential") == ("kernel" if works else "directory")
-    assert target.default_target("random_access") == "directory"
-    assert "mounts them, as target kernel" in str(target.why_default("kernel"))
-    assert "fsage measures in a plain directory" in str(target.why_default("directory"))
-    assert target.why_default("seek") is None
-
-
 FORBIDS_PTRACE = """
 import ctypes, struct
 rules = [(0x20, 0, 0, 0), (0x15, 0, 1, 101), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]  # linux/filter.h
@@ -196,10 +182,7 @@ for kernel in programs.here():
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has the number that ptrace has on x86_64")
 def test_where_ptrace_is_forbidden_that_is_said():
     """As containers forbid it: by a filter of system calls (seccomp)."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORBIDS_PTRACE], capture_output=True, text=True, check=True, timeout=60
-    )
-    for line in done.stdout.splitlines():
+    for line in run([sys.executable, "-c", FORBIDS_PTRACE]).splitlines():
         name, why = line.split(" ", 1)
         if [int(number) for number in re.findall(r"\d+", name)] >= [6, 16]:
             assert why == "None", "it needs none"
