@@ -75,8 +75,7 @@ def by_hand(kernel: boot.Kernel, image: images.Image | None, number: int, place:
         words.append(f"ubda={own / 'copy'}")
     (own / "script").write_text(script)
     environment = {**os.environ, "TMPDIR": "/dev/shm"}
-    if kernel.libraries:
-        environment["LD_LIBRARY_PATH"] = str(kernel.libraries)
+    environment["LD_LIBRARY_PATH"] = str(kernel.libraries)
     command = [*words, "--", str(own / "script")]
     allowed = os.sched_getaffinity(0)
     with boot.processor(Event()) as processor:

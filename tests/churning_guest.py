@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 from fsage.base import Json
+from fsage.base.shell import run
 from fsage.host import filesystems
 from fsage.host.guests import work
 from fsage.host.guests.target import GuestTarget
@@ -36,7 +36,7 @@ def churned(job: Json, device: str, point: Path, kind: type[GuestTarget]) -> Jso
         blocks = f"{draw.choice([64, 128, 256])}M"
         inodes = ["-i", str(draw.choice([8, 32, 128]) * KIB), "-m", draw.choice(["0", "5"])]
         command = ["mkfs.ext4", "-q", "-F", *inodes, device, blocks]
-    subprocess.run(command, check=True, capture_output=True)
+    run(command)
     filesystems.mount(filesystem, device, point)
     at_percent, forecast = filled(point, number, mean_bytes, gone=draw.choice([0.0, 0.2, 0.4]))
     return {"what": f"{filesystem} {mean_bytes // KIB} KiB", "at_percent": at_percent, **forecast._asdict()}

@@ -1,7 +1,6 @@
 """Kernels that run as programs, for tests: targets in guests, their cells, and what guests answer."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from fsage.base import MIB
+from fsage.base.shell import run
 from fsage.host.verbs import checks
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, programs
@@ -60,6 +60,5 @@ def new_file(name: str, release: str, mount: str | None = None) -> dict[str, obj
 
 def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:
     """What a command prints, or says where it fails."""
-    done = subprocess.run([sys.executable, "-m", "fsage", *words], capture_output=True, text=True, env=environment)
-    assert done.returncode == code, done.stderr
+    done = run([sys.executable, "-m", "fsage", *words], ok=(code,), env=environment)
     return done.stderr if code else done.stdout

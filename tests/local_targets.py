@@ -20,7 +20,7 @@ from fsage.host.kinds.loop import Loop
 from fsage.host.system import files, mounting
 from fsage.host.targets import Target, claims
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim
+from fsage.host.verbs import claim as verbs
 from fsage.layouts import machine
 
 Spec = dict[str, Any]
@@ -38,8 +38,8 @@ def written(spec: Spec) -> Spec:
     with open(image, "xb") as file:
         file.truncate(GIB)
     notes = {
-        **{"schema": 1, "target": spec["name"], **claims.here(), "declared": {"stores": 1, "size_gib": 1}},
-        "made_directory": True,
+        **{"schema": 1, "target": spec["name"], **claims.here(), "made_directory": True},
+        "declared": {"stores": 1, "size_gib": 1, "sparse": False},
         "images": [{"image": str(image), "status": "written", "nocow": False, **(loops.identity(str(image)) or {})}],
     }
     home = Path(spec["home"], spec["name"])
@@ -48,13 +48,30 @@ def written(spec: Spec) -> Spec:
     return spec
 
 
+def create(spec: Spec, check: bool = False) -> dict[str, Any]:
+    """What the verb answers here, as to all that follow: to no run."""
+    return verbs.create(spec, {}, check)
+
+
+def claim(spec: Spec, check: bool = False) -> dict[str, Any]:
+    return verbs.claim(spec, {}, check)
+
+
+def release(spec: Spec, check: bool = False, run: dict[str, Any] | None = None) -> dict[str, Any]:
+    return verbs.release(spec, run or {}, check)
+
+
+def remove(spec: Spec, check: bool = False) -> dict[str, Any]:
+    return verbs.remove(spec, {}, check)
+
+
 def claimed(spec: Spec) -> Target:
     """Create and claim a target. How fast it is, the first one of the session has found out."""
     with pytest.MonkeyPatch.context() as patched:
         if not spec.get("device_model"):
             patched.setattr(claiming, "_pair", remembered)
-        claim.create(spec, {}, False)
-        claim.claim(spec, {}, False)
+        create(spec)
+        claim(spec)
     return open_target(spec)
 
 

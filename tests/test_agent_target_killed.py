@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from local_targets import claim_file, claimed, images_of, take_down, written
+from local_targets import claim, claim_file, claimed, create, images_of, remove, take_down, written
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
@@ -23,7 +23,6 @@ from fsage.host.device import loops
 from fsage.host.kinds import loop
 from fsage.host.system import files, mounting
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim
 from fsage.layouts import machine
 from fsage.model import filesystems as known
 
@@ -37,8 +36,8 @@ def test_after_a_reboot_everything_is_put_back(local_target):
     again = open_target(local_target)
     assert len(again.notes) == 2 and machine.mounted_at(again.mounts[0])
     take_down(again)
-    assert claim.create(local_target, {}, False)["changed"]
-    assert claim.claim(local_target, {}, False)["changed"]
+    assert create(local_target)["changed"]
+    assert claim(local_target)["changed"]
 
 
 @pytest.mark.parametrize("filesystem", first_of("ext4", *sorted({*known.names()} - {"ext4"})))
@@ -65,7 +64,7 @@ def test_a_format_that_was_killed(local_target, filesystem, killed):
 @pytest.mark.parametrize("sparse", first_of(False, True))
 def test_a_claim_killed_anywhere_is_finished_or_removed(new_target, sparse):
     spec = {**new_target, "sparse": True} if sparse else written(new_target)
-    claim.create(spec, {}, False)
+    create(spec)
     argv = [sys.executable, "-m", "fsage.host", "claim"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     for after_s in (0.2, 0.3, 0.5, 0.7):
@@ -82,15 +81,15 @@ def test_a_claim_killed_anywhere_is_finished_or_removed(new_target, sparse):
             with pytest.raises(Refusal, match="interrupted"):
                 open_target(spec)
         if after_s == 0.5:
-            claim.remove(spec, {}, False)
+            remove(spec)
             assert not claim_file(spec).exists()
-            claim.create(spec, {}, False)
-    claim.claim(spec, {}, False)
+            create(spec)
+    claim(spec)
     open_target(spec)
 
 
 def test_a_creation_that_was_killed_is_made_anew(new_target):
-    claim.create(new_target, {}, False)
+    create(new_target)
     journal = claim_file(new_target).parent / "images.json"
     known = files.read_json(journal)
     [image] = known["images"]
@@ -99,12 +98,12 @@ def test_a_creation_that_was_killed_is_made_anew(new_target):
     files.write_json(journal, half)
     os.truncate(image["image"], MIB)
     with pytest.raises(Refusal, match="has not been created"):
-        claim.claim(new_target, {}, False)
-    assert claim.create(new_target, {}, False)["changed"]
+        claim(new_target)
+    assert create(new_target)["changed"]
     assert os.stat(image["image"]).st_size == GIB
     loops.detach(images_of(new_target)[0])
     files.write_json(journal, half)
-    claim.remove(new_target, {}, False)
+    remove(new_target)
     assert not Path(image["image"]).exists()
 
 
@@ -124,8 +123,8 @@ def test_a_kill_just_after_a_device_was_attached_leaves_it_of_use(new_target, mo
     target = written(new_target)
     if (child := os.fork()) == 0:
         monkeypatch.setattr(fcntl, "ioctl", until_attached)
-        claim.create(target, {}, False)
+        create(target)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    claim.create(target, {}, False)
-    assert claim.claim(target, {}, False)["changed"]
+    create(target)
+    assert claim(target)["changed"]

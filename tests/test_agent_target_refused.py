@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from local_targets import claim_file, claimed, images_of, take_down, untouched
+from local_targets import claim, claim_file, claimed, create, images_of, release, remove, take_down, untouched
 from measuring import holder
 
 from fsage.base import Failure, Refusal
@@ -20,7 +20,6 @@ from fsage.host.kinds import loop
 from fsage.host.system import files, mounting
 from fsage.host.targets import lease
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim
 from fsage.layouts import machine
 
 root = pytest.mark.root
@@ -41,8 +40,8 @@ def test_another_image_of_the_same_name_is_refused(local_target):
     ):
         open_target(local_target)
     with pytest.raises(Refusal, match="is another file now"):
-        claim.claim(local_target, {}, False)
-    removed = claim.remove(local_target, {}, False)
+        claim(local_target)
+    removed = remove(local_target)
     assert removed["left"] == [str(path)] and path.read_bytes() == b"a user's own file"
     assert not claim_file(local_target).exists()
 
@@ -56,8 +55,8 @@ def test_another_uuid_is_refused_and_named(local_target):
     with untouched(local_target), pytest.raises(Refusal, match=f"{theirs}, not the claimed {ours}"):
         open_target(local_target)
     with pytest.raises(Refusal, match="nothing was touched"):
-        claim.claim(local_target, {}, False)
-    claim.release(local_target, {}, False)
+        claim(local_target)
+    release(local_target)
     assert mounting.uuid_on(loops.attach(images_of(local_target)[0])) == theirs, "not fsage's to wipe"
 
 
@@ -98,13 +97,13 @@ def test_a_mount_pinned_by_another_namespace_is_noticed(local_target, monkeypatc
         with pytest.raises(Refusal, match="another mount namespace"):
             target.remount()
         with pytest.raises((Refusal, Failure), match="namespace"):
-            claim.release(local_target, {}, False)
+            release(local_target)
         assert files.read_json(claim_file(local_target))["stores"][0]["uuids"] == ours
     finally:
         holder.kill()
         holder.wait()
-    claim.release(local_target, {}, False)
-    claim.claim(local_target, {}, False)
+    release(local_target)
+    claim(local_target)
 
 
 @root
@@ -155,7 +154,7 @@ def test_devices_in_use_are_never_touched(local_target, tmp_path, monkeypatch):
 )
 def test_a_wrong_declaration_is_refused(change, message, tmp_path):
     with pytest.raises(Refusal, match=message):
-        claim.create({"name": "local", "home": str(tmp_path / "home"), **change}, {}, False)
+        create({"name": "local", "home": str(tmp_path / "home"), **change})
     assert not (tmp_path / "home").exists()
 
 
@@ -166,12 +165,12 @@ def test_a_target_that_a_run_holds_is_not_released(local_target):
     lease.take(target.home, run)
     held_by = r"is held by run another .*snakemake"
     with untouched(local_target):
-        for verb in (claim.create, claim.remove, claim.claim, claim.release):
+        for verb in (create, remove, claim, release):
             with pytest.raises(Refusal, match=held_by):
-                verb(local_target, {}, False)
+                verb(local_target)
     mounting.unmount(target.mounts[0])  # as the run does before it mounts it anew
     with pytest.raises(Refusal, match=held_by):
         states.scrub(local_target, {"steps": [], "state": "empty"}, False)
     assert machine.mounted_at(target.mounts[0]) is None, "nobody else mounts it meanwhile"
-    assert claim.release(local_target, run, False)["changed"]
+    assert release(local_target, run=run)["changed"]
     lease.drop(target.home, run)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import preloaded
 import pytest
+from guests import KERNELS
 
 from fsage.base import Refusal
+from fsage.base.shell import run
 from fsage.host.device import capabilities
 from fsage.plan import target
 
@@ -23,9 +25,8 @@ ASK = (
 
 def asked(*front: str) -> dict[str, capabilities.Obstacle | None]:
     """What a process with other rights is told of each capability."""
-    done = subprocess.run([*front, sys.executable, "-c", ASK, SOURCE], capture_output=True, text=True, cwd="/")
-    assert done.returncode == 0, done.stderr
-    return {name: why and capabilities.Obstacle(*why) for name, why in json.loads(done.stdout).items()}
+    said = run([*front, sys.executable, "-c", ASK, SOURCE], cwd="/").stdout
+    return {name: why and capabilities.Obstacle(*why) for name, why in json.loads(said).items()}
 
 
 def traces() -> tuple[list[Path], str, list[Path]]:
@@ -73,13 +74,18 @@ def test_root_that_may_not_mount_is_told_errno_and_remedy(front, has):
     assert "--privileged" in str(answers[capabilities.MOUNT])
 
 
-def test_where_nothing_can_be_mounted_the_default_is_a_directory_and_a_loop_target_is_refused(monkeypatch):
+def test_where_nothing_can_be_mounted_the_default_is_a_kernel_or_a_directory_and_a_loop_target_is_refused(monkeypatch):
+    """A kernel for what is counted; what must be timed tells more in a directory."""
     why = capabilities.Obstacle("mounting ext4: Operation not permitted (EPERM)", "EPERM", "run it as root")
     monkeypatch.setattr(capabilities, "obstacles", lambda names: [why])
+    assert target.default_target("sequential") == ("kernel" if KERNELS else "directory")
+    assert target.default_target("random_access") == "directory"
+    assert "mounts them, as target kernel" in str(target.why_default("kernel"))
+    assert target.why_default("seek") is None
     monkeypatch.setattr(target, "why_no_guest", lambda: "no kernel was found")
     assert target.default_target() == "directory"
     sentence = target.why_default("directory")
-    assert sentence and "no kernel was found" in sentence
+    assert sentence and "fsage measures in a plain directory" in sentence and "no kernel was found" in sentence
     assert "here: mounting ext4: Operation not permitted (EPERM)." in sentence and "run it as root" in sentence
     with pytest.raises(Refusal, match=r"target t \(kind: loop\) on .*EPERM.*declare `kind: directory`; nothing was"):
         capabilities.need_loops("t")

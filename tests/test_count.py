@@ -19,7 +19,9 @@ import pytest
 import yaml
 from measuring import cell, observed
 from states import MIB, bring, fragment, populate
+from studies import blocks
 
+from fsage.base.shell import run
 from fsage.count import Counted, expected, kept_page, page, pieces, table, write_tables
 from fsage.count.tables import FILE
 from fsage.host.cells import measure
@@ -170,37 +172,21 @@ def test_a_user_without_root_is_told_what_counting_needs(new_target):
     )
     given = json.dumps(job(new_target, ("60.00", [populate(60)])))
     front = ["setpriv", "--reuid=65534", "--clear-groups"]
-    done = subprocess.run(
-        [*front, sys.executable, "-c", program, SOURCE, given], capture_output=True, text=True, cwd="/", check=False
-    )
-    assert done.stdout.startswith("Refusal counting needs a file system of its own"), done.stderr
-    assert "root" in done.stdout
-
-
-STUDY = {
-    "name": "tiny",
-    "title": "Tiny",
-    "question": "What is where?",
-    "states": {
-        "recipe": "paf",
-        "capacity": [60],
-        "fragmentation": [0, 50],
-        "file_size": ["4M"],
-        "seed": 1,
-        "structures": 2,
-    },
-    "cells": {"workload": "sequential", "transfer_size": ["4M", "64M"], "iterations": 1},
-}
+    said = run([*front, sys.executable, "-c", program, SOURCE, given], cwd="/").stdout
+    assert said.startswith("Refusal counting needs a file system of its own") and "root" in said
 
 
 @pytest.mark.root
 def test_what_a_budget_expects_of_a_cell_is_computed_from_where_its_layout_was_counted(tmp_path):
+    study = blocks()
+    study["states"] |= {"capacity": [60], "fragmentation": [0, 50], "file_size": "4M", "seed": 1, "structures": 2}
+    study["cells"] |= {"transfer_size": ["4M", "64M"], "iterations": 1}
     place = tmp_path / "inventories/disk/group_vars/all"
     place.mkdir(parents=True)
     target = {"name": "disk", "kind": "loop", "size_gib": 1, "amount_mib": 64, "device_model": {"kind": "iocost"}}
     (place / "target.yml").write_text(yaml.safe_dump({"fsage_target": target}))
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
-    plan = load_plan(tmp_path / "tiny.yaml", place.parents[1], tmp_path / "results")
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(study))
+    plan = load_plan(tmp_path / "small.yaml", place.parents[1], tmp_path / "results")
     found = expected(plan, 1e9)
     planned = {(state, cell.name) for state, cell in plan.all_cells() if cell.kind == "planned"}
     counted = Counted.of(plan, 2, 1, None, plan.results.counts / "budget")

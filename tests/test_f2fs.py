@@ -49,7 +49,7 @@ def test_without_its_mkfs_or_its_module_it_is_lacking_in_words(monkeypatch):
     )
     kept.mkfs.cache_clear()
     monkeypatch.setattr(kept, "mkfs", lambda name: "mkfs.f2fs 1.15.0")
-    monkeypatch.setattr(programs, "some", lambda name: programs.Kernel("5.4", Path("/linux")))
+    monkeypatch.setattr(programs, "here", lambda: [programs.Kernel("5.4", Path("/linux"))])
     ended = boot.Ended([{"kernel": "5.4", "why_not": "the kernel does not know it"}], None, "")
     monkeypatch.setattr(programs, "boot", lambda *of: ended)
     assert uml.Uml.lacking(spec).missing == ["kernel 5.4: f2fs: the kernel does not know it"]

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 import zlib
@@ -21,9 +20,11 @@ import pandas as pd
 import pytest
 from guests import KERNELS, ask, fsage, needs_kernel, new_file, newest, observations, target
 from records import CONFIG, make_records, store
+from test_count import job
 
 from fsage import dataset
 from fsage.base import GIB, MIB, Failure
+from fsage.base.shell import run
 from fsage.host.cells import observed
 from fsage.host.verbs import count
 from fsage.layouts import extents
@@ -82,19 +83,7 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkey
     assert seen["option"]["status"] == "unsupported" and "nonsense=1: mounting" in seen["option"]["why"]
     assert "computed from counts, not timed" in seen["a"]["conditions"]["device_model"]["label"]
 
-    job = {
-        "spec": {key: value for key, value in spec.items() if key != "home"},
-        "device_bytes": GIB,
-        "capacity_bytes": None,
-        "rotational": 1,
-        "places": 1,
-        "populations": [[("60.50", about["steps"])]],
-        "inputs": {},
-        "cpu": 0,
-        "kernel": newest().name,
-        "wanted": [{"file_bytes": 64 * MIB, "transfer_bytes": 4 * MIB, "direct": True}],
-    }
-    [row] = count.count(job)
+    [row] = count.count(job(spec, ("60.50", FRAGMENTED), kernel=newest().name))
     assert sum(length for *_, length in row["extents"]) == 64 * MIB
     assert row["kernel"].startswith(newest().name), "it was counted in a guest"
 
@@ -163,7 +152,7 @@ def test_forty_cells_that_are_measured_twice_do_not_differ(tmp_path, monkeypatch
 
 
 def test_what_one_guest_saw_is_kept_where_another_fails_at_the_same_moment(monkeypatch):
-    def in_guest(asked, claim, stopped, kernel, cells):
+    def in_guest(asked, stopped, kernel, cells):
         if cells == ["bad"]:
             raise Failure("no")
         return [(cells[0], {})]
@@ -175,7 +164,7 @@ def test_what_one_guest_saw_is_kept_where_another_fails_at_the_same_moment(monke
     question.keep = lambda cell, observation: kept_cells.append(cell)
     monkeypatch.setattr(asked, "wait", lambda running, *more: wait(running))
     monkeypatch.setattr(asked, "state", lambda question: None)
-    monkeypatch.setattr(asked, "_batches", lambda claim, cells, virtual: [asked.Batch(None, [cell]) for cell in cells])
+    monkeypatch.setattr(asked, "_batches", lambda question, cells: [asked.Batch(None, [cell]) for cell in cells])
     monkeypatch.setattr(asked, "_in_guest", in_guest)
     for _ in range(9):
         with pytest.raises(Failure, match="no"):
@@ -209,14 +198,13 @@ def test_an_image_has_the_same_layout_each_time(tmp_path, filesystem):
         assert Path(image).stat().st_blocks * 512 < 64 << 20, "sparse"
         assert "exists, and is left as it is" in fsage(words, mine, 1)
         if filesystem == "ext4":
-            argv = ["debugfs", "-R", "ex /pieces", image]
-            assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.count("Uninit") == 9
+            assert run(["debugfs", "-R", "ex /pieces", image]).stdout.count("Uninit") == 9
     assert len(digests) == 1
     if filesystem == "ext4":
         layout = str(tmp_path / "a layout, with a comma.gz")
         fsage(["evidence", image, "--save", layout], mine)
         argv = [sys.executable, "-m", "fsage", "image", layout, "-o", str(tmp_path / "copy.img")]
-        said = subprocess.run(argv, capture_output=True, text=True, env=mine).stderr
+        said = run(argv, env=mine).stderr
         agreed = re.search(r"([\d.]+)% of the free bytes lie as in", said)
         assert agreed and float(agreed[1]) > 99.5, said
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 from local_targets import claimed
 from states import MIB, bring, populate
@@ -11,6 +9,7 @@ from studies import blocks
 
 from fsage import recipes
 from fsage.base import Refusal
+from fsage.base.shell import run
 from fsage.host.filesystems import named, with_options
 from fsage.host.targets.opening import open_target
 from fsage.studies.mkfs.model import Mkfs
@@ -108,5 +107,4 @@ def test_a_directory_is_not_made_by_fsage(directory_target):
 def block_bytes(spec) -> int:
     """Of the file system that a target has."""
     [device] = open_target(spec).devices
-    stdout = subprocess.run(["dumpe2fs", "-h", device], capture_output=True, text=True, check=True).stdout
-    return int(stdout.partition("Block size:")[2].split()[0])
+    return int(run(["dumpe2fs", "-h", device]).stdout.partition("Block size:")[2].split()[0])

@@ -229,7 +229,7 @@ def test_a_forged_list_of_images_deletes_nothing(new_target, precious):
     home.mkdir(parents=True)
     forged = {"image": str(precious / "file"), "status": "planned", "bytes": 1}
     note = home / "images.json"
-    note.write_text(json.dumps({"declared": {"stores": 1, "size_gib": 1}, "images": [forged]}))
+    note.write_text(json.dumps({"declared": {"stores": 1, "size_gib": 1, "sparse": False}, "images": [forged]}))
     for path in (note, home, home.parent):  # the file alone, then what it lies in too
         os.chown(path, NOBODY, NOBODY)
         for verb in (claim.remove, claim.create):

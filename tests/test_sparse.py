@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_targets import Spec, claim_file, claimed, take_down
+from local_targets import Spec, claim, claim_file, claimed, create, release, remove, take_down
 from measuring import asked, cell, observed
 from small_filesystems import small
 from states import bring, populate
@@ -23,7 +23,7 @@ from fsage.host.device import below, loops
 from fsage.host.loop import images
 from fsage.host.system import files, mounting
 from fsage.host.targets.opening import open_target
-from fsage.host.verbs import claim, tune
+from fsage.host.verbs import tune
 from fsage.layouts import machine
 from fsage.model import declaration, filesystems
 from fsage.model.structure import Step
@@ -55,8 +55,8 @@ def unmount_below(spec: Spec) -> None:
 def test_life_of_a_target_larger_than_the_disk(large, filesystem):
     large["filesystem"] = filesystem
     taken = filesystems.takes(declaration.complete(large))
-    assert taken.words() in claim.create(large, {}, True)["msg"] and not Path(large["image_dir"]).exists()
-    claim.create(large, {}, False)
+    assert taken.words() in create(large, check=True)["msg"] and not Path(large["image_dir"]).exists()
+    create(large)
     [pool] = Path(large["image_dir"]).iterdir()
     assert pool.stat().st_size == taken.total_bytes <= pool.stat().st_blocks * 512, "all its blocks are given before"
 
@@ -79,7 +79,7 @@ def test_life_of_a_target_larger_than_the_disk(large, filesystem):
     holder.write_bytes(bytes(MIB))
     device = run(["losetup", "--find", "--show", str(holder)]).stdout.strip()
     try:
-        assert claim.create(large, {}, False)["changed"]
+        assert create(large)["changed"]
         assert open_target(large).notes == [f"mounted {point}" for point in target.mounts]
         assert tune.recover(large, {}, False)["changed"]
         assert not loops.devices_of(loops.known_by(noted(large)["below"])), "nothing stays attached after a run"
@@ -87,18 +87,18 @@ def test_life_of_a_target_larger_than_the_disk(large, filesystem):
     finally:
         run(["losetup", "--detach", device])
 
-    released = claim.release(large, {}, False)
+    released = release(large)
     assert any(sentence.endswith("takes no room") for sentence in released["proof"])
     assert not loops.devices_of(loops.known_by(noted(large)["below"]))
     assert not machine.mounted_at(below.point_of(target.home))
-    assert f"{pool} is gone" in claim.remove(large, {}, False)["proof"] and not Path(large["image_dir"]).exists()
+    assert f"{pool} is gone" in remove(large)["proof"] and not Path(large["image_dir"]).exists()
 
 
 def test_refused_where_the_disk_holds_less_than_it_takes(large):
     free = shutil.disk_usage("/var/tmp").free
     large["amount_mib"] = free // MIB
     with pytest.raises(Refusal, match=r"takes [\d.]+ GiB below: .* has [\d.]+ GiB free, and half") as refused:
-        claim.create(large, {}, False)
+        create(large)
     total, metadata, cell, *others = map(float, re.findall(r"\d+\.\d\d", str(refused.value).partition(" has ")[0]))
     assert abs(total - metadata - filesystems.CELLS * cell - sum(others)) < 0.06, "the parts add up"
     assert not Path(large["image_dir"]).exists() and not (claim_file(large).parent / "images.json").exists()
@@ -106,7 +106,7 @@ def test_refused_where_the_disk_holds_less_than_it_takes(large):
 
 @pytest.mark.parametrize("killed", first_of("before mkfs", "before the file", "in the file", "before the image"))
 def test_a_creation_that_was_killed_is_finished(large, killed):
-    claim.create(large, {}, False)
+    create(large)
     home, now = claim_file(large).parent, noted(large)
     for image in now["images"]:
         loops.detach({**image, "dev": below.number(home)})
@@ -123,8 +123,8 @@ def test_a_creation_that_was_killed_is_finished(large, killed):
         os.unlink(now["below"]["image"])
     files.write_json(home / "images.json", now)
     with pytest.raises(Refusal, match="has not been created"):
-        claim.claim(large, {}, False)
-    assert claim.create(large, {}, False)["changed"] and not claim.create(large, {}, False)["changed"]
+        claim(large)
+    assert create(large)["changed"] and not create(large)["changed"]
 
 
 @pytest.mark.long
@@ -155,9 +155,9 @@ def small_disk(new_target: Spec, tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     with small("ext4", disk, size=3 * GIB):
         new_target |= {"size_gib": 4, "sparse": True, "image_dir": str(disk / "images"), "filesystem": "xfs"}
-        claim.create(new_target, {}, False)
+        create(new_target)
         yield disk
-        claim.remove(new_target, {}, False)
+        remove(new_target)
         assert not (disk / "images").exists()
 
 

@@ -104,7 +104,7 @@ def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(
         ask(spec, "claim")
     assert re.search(why, "; ".join(uml.Uml.lacking(complete(spec)).missing))
     with pytest.raises(Refusal, match=r"kernel 9\.9 has no virtual time: CONFIG_UML_TIME_TRAVEL_SUPPORT, .* not built"):
-        programs.with_virtual_time("9.9")
+        programs.some("9.9", virtual=True)
 
 
 def test_a_file_that_is_moved_by_the_guest_itself_is_judged_as_one_that_fio_moves() -> None:

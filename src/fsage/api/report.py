@@ -51,7 +51,8 @@ What else they use are modules. `dataset` has of rows of records:
 
 - `section(frame, title, text, names)`: a table of the columns of these names, which are counts;
 - `metadata(data)`: that of workload metadata; `answer(section)`: the answer by either;
-- `again(counts)`: a sentence on how many cells counted the same again.
+- `again(rows, by, names)`: a sentence on how many cells counted the same again;
+- `not_counted(rows, head, column)`: the section that says why rows have no counts.
 
 Advice offers `options(measured, states, request) -> Options`: what can be chosen.
 

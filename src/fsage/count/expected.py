@@ -13,7 +13,7 @@ import pandas as pd
 from fsage.analysis.words import sentences
 from fsage.base import Failure, Refusal
 from fsage.base.message import say
-from fsage.count.work import Counted, Layout, count
+from fsage.count.work import Counted, count
 from fsage.model import counting
 from fsage.model.device import Model
 from fsage.plan import Plan
@@ -48,17 +48,18 @@ def expected(plan: Plan, seconds: float) -> Expected:
         say(f"{plan.title}: not counted: {why}")
         return {}
     shares: dict[tuple[str, int | None], dict[int, float]] = {}  # of a state and a transfer, by layout
-    for layout in counted.all_layouts():
+    for layout, row in counted.files():
         for size in sizes:
-            share = _share(counted, layout, size)
-            if share:
-                shares.setdefault((layout.state, size), {})[layout.number] = share
+            if row["extents"]:  # else it could not be written
+                cost = counting.cost(counted.device, row["extents"], size, counted.device_bytes)
+                of_layouts = shares.setdefault((layout.state, size), {})
+                of_layouts.setdefault(layout.number, cost["whole_seconds"] / cost["seconds"])
     found: Expected = {}
     for state, cell in plan.all_cells():
-        of_layouts = shares.get((unseeded(state), cell.params.get("transfer_size")))
-        if of_layouts:
+        of_state = shares.get((unseeded(state), cell.params.get("transfer_size")))
+        if of_state:
             number = plan.states[state].nominal.get("structure", 1)
-            found[state, cell.name] = of_layouts.get(number, median(of_layouts.values()))
+            found[state, cell.name] = of_state.get(number, median(of_state.values()))
         elif cell.kind == "planned":
             return {}
     return found
@@ -75,15 +76,6 @@ def _in_time(plan: Plan, device: object, layouts: int, seconds: float) -> Counte
             break
     say(f"{plan.title}: {number} of {layouts} layouts of each state counted, in {spent:.0f} s")
     return counted
-
-
-def _share(counted: Counted, layout: Layout, transfer_bytes: int) -> float | None:
-    """The share of a whole file's rate that one in a layout has; None where the file could not be written."""
-    for row in counted.kept(layout) or ():
-        if row["extents"]:
-            cost = counting.cost(counted.device, row["extents"], transfer_bytes, counted.device_bytes)
-            return cost["whole_seconds"] / cost["seconds"]
-    return None
 
 
 def against_timed(frame: pd.DataFrame, records: pd.DataFrame) -> Section | None:

@@ -62,12 +62,16 @@ FAMILIES = {
 """Columns `FAMILY.NAME`, behind the others."""
 FILE = ["filesystem", "study", "target", "state", "layout", "place", "transfer_size_bytes"]
 """What a file of the table is known by."""
-OF_PIECES = {
-    **{name: COLUMNS[name] for name in FILE},
-    "piece": Column("Int64", "which of the file's pieces, from 1"),
+OF_EXTENT = {
     "in_file_bytes": Column("Int64", "where it begins in the file"),
     "on_device_bytes": Column("Int64", "where it begins on the device"),
     "length_bytes": Column("Int64", "its length"),
+}
+"""The three numbers of an extent (fsage.model.counting)."""
+OF_PIECES = {
+    **{name: COLUMNS[name] for name in FILE},
+    "piece": Column("Int64", "which of the file's pieces, from 1"),
+    **OF_EXTENT,
 }
 
 
@@ -88,10 +92,7 @@ def _listed(columns: dict[str, Column]) -> str:
 
 def table(counted: Counted) -> pd.DataFrame:
     """What is kept of the study's layouts, in their order."""
-    rows = []
-    for layout in counted.all_layouts():
-        for kept in counted.kept(layout) or ():
-            rows.append(_row(counted, layout, kept))
+    rows = [_row(counted, layout, kept) for layout, kept in counted.files()]
     found = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
     columns = {}
     for name in [*COLUMNS, *sorted(found)]:
@@ -104,13 +105,10 @@ def table(counted: Counted) -> pd.DataFrame:
 def pieces(counted: Counted) -> pd.DataFrame:
     """Every piece of every file of `table`."""
     rows = []
-    for layout in counted.all_layouts():
-        for kept in counted.kept(layout) or ():
-            of_file = _file(counted, layout, kept)
-            for number, extent in enumerate(kept["extents"], 1):
-                in_file, on_device, length = extent
-                place = {"in_file_bytes": in_file, "on_device_bytes": on_device, "length_bytes": length}
-                rows.append({**of_file, "piece": number, **place})
+    for layout, kept in counted.files():
+        of_file = _file(counted, layout, kept)
+        for number, extent in enumerate(kept["extents"], 1):
+            rows.append({**of_file, "piece": number, **dict(zip(OF_EXTENT, extent, strict=True))})
     frame = pd.DataFrame(rows, columns=list(OF_PIECES))
     return frame.astype({name: column.type for name, column in OF_PIECES.items()})
 

@@ -167,7 +167,13 @@ class Counted:
             return found["rows"]
         return None
 
-    def job(self, populations: Sequence[Sequence[Layout]]) -> Job:
+    def files(self) -> Iterator[tuple[Layout, Json]]:
+        """Each file that is counted, with its layout."""
+        for layout in self.all_layouts():
+            for row in self.kept(layout) or ():
+                yield layout, row
+
+    def job(self, populations: Sequence[Sequence[Layout]], cpu: int) -> Job:
         """What one process counts: of each population its states, in order."""
         claim: Json = {} if self.filesystem else dict(self.plan.claim or {})
         inputs: dict[str, str] = {}
@@ -188,7 +194,7 @@ class Counted:
             "inputs": inputs,
             "wanted": self.wanted,
             "places": self.places,
-            "cpu": 0,
+            "cpu": cpu,
             "kernel": claim.get("kernel"),
         }
 
@@ -257,7 +263,7 @@ def _count(counted: Counted, populations: Sequence[Sequence[Layout]], cpu: int) 
     each = len(counted.wanted) * counted.places
     uncounted = iter(layouts)
     rows: list[Json] = []
-    for row in seam.count({**counted.job(populations), "cpu": cpu}):
+    for row in seam.count(counted.job(populations, cpu)):
         rows.append(row)
         if len(rows) == each:
             layout = next(uncounted)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -14,17 +13,29 @@ from fsage.report.view import Answer
 from fsage.workloads.metadata import DEVICE, OPERATIONS
 
 
-def again(counts_of_cells: Iterable[Sequence[Sequence[object]]]) -> str:
-    """How many cells that were measured again on the same image differ from their first time.
+def again(rows: pd.DataFrame, by: Sequence[str], names: Sequence[str]) -> str:
+    """How many cells that were measured again on the same image differ from their first time in columns of these names.
 
-    Each cell has its counts of the first time, then those of each further time.
+    Rows with the same values in the columns `by` are of one cell.
     """
+    counts = rows.reindex(columns=names).fillna(NOT_COUNTED)
     pairs = 0
     differ = 0
-    for first, *others in counts_of_cells:
+    for _, of_cell in counts.groupby([rows[name] for name in by], sort=False):
+        others = of_cell[1:]
         pairs += len(others)
-        differ += sum(counts != first for counts in others)
+        differ += int((others != of_cell.iloc[0]).any(axis=1).sum())
     return sentences("again", pairs=pairs, differ=differ)[0]
+
+
+def not_counted(rows: pd.DataFrame, head: str, column: str) -> Section | None:
+    """Why cells were not counted, each reason once for each value of a column; None where all were."""
+    others = rows[rows["status"] != "valid"]
+    if others.empty:
+        return None
+    said = {(str(row[column]), row["status"], str(row["why"])) for row in others.to_dict("records")}
+    table = [[head, "status", "why"], *map(list, sorted(said))]
+    return Section("What was not counted", "Each reason once.", [], table=table)
 
 
 def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) -> Section | None:
@@ -36,12 +47,10 @@ def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) ->
     rows = rows.dropna(subset=present, how="all")
     labels = params_labels(rows)
     table = [["state", "cell", *(name.replace("_", " ") for name in present)]]
-    cells = defaultdict[tuple[str, str], list[tuple[object, ...]]](list)
-    for row in rows.fillna({name: -1 for name in present}).to_dict("records"):
-        cells[row["state"], row["params"]].append(tuple(row[name] for name in present))
-    for (state, params), counts in cells.items():
-        table.append([state, labels[params], *map(_span, zip(*counts, strict=True))])
-    return Section(title, f"{text} {again(cells.values())}", [], table=table)
+    cell = ["state", "params"]
+    for (state, params), counts in rows.groupby(cell, sort=False):
+        table.append([state, labels[params], *(_span(counts[name].dropna()) for name in present)])
+    return Section(title, f"{text} {again(rows, cell, present)}", [], table=table)
 
 
 def metadata(data: Data) -> Section | None:
@@ -68,13 +77,16 @@ def answer(found: Section | None) -> Answer | None:
 
 SHOWN = 4
 """So many counts of a cell does the answer tell."""
+NOT_COUNTED = -1
+"""In place of a count: what was not counted twice is alike."""
 
 
-def _span(values: Sequence[object]) -> str:
+def _span(counts: pd.Series) -> str:
     """'512', '11 to 19', a dash where it is not counted."""
-    found = sorted(int(value) for value in values if isinstance(value, (int, float)) and value >= 0)
-    if not found:
+    if counts.empty:
         return NONE
-    if found[0] == found[-1]:
-        return f"{found[0]:,}"
-    return f"{found[0]:,} to {found[-1]:,}"
+    low = int(counts.min())
+    high = int(counts.max())
+    if low == high:
+        return f"{low:,}"
+    return f"{low:,} to {high:,}"

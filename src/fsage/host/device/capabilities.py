@@ -23,7 +23,6 @@ from fsage.layouts import fiemap
 from fsage.model.answers import Obstacle
 
 LOOP_BYTES = 1 << 20
-LOOP_ATTEMPTS = 4  # another process may take the free device first
 ROOT = "run it as root"
 CONTAINER = "in a container, start that with --privileged"
 
@@ -83,15 +82,8 @@ def _attach_loop_device() -> None:
     """A free loop device, on a file in memory for a moment; the kernel detaches it when this process is killed."""
     with kernel.closing(os.memfd_create("fsage-attempt")) as memory:
         os.ftruncate(memory, LOOP_BYTES)
-        for attempt in range(LOOP_ATTEMPTS):
-            try:
-                _, descriptor = loops.configure(memory, loops.LO_FLAGS_AUTOCLEAR)
-            except OSError as error:
-                if error.errno != errno.EBUSY or attempt == LOOP_ATTEMPTS - 1:
-                    raise
-                continue
-            os.close(descriptor)
-            return
+        _, descriptor = loops.configure(memory, loops.LO_FLAGS_AUTOCLEAR)
+        os.close(descriptor)
 
 
 def _mount_block_device() -> None:

@@ -13,10 +13,8 @@ import errno
 import fcntl
 import os
 import stat
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import below
@@ -112,6 +110,9 @@ LOOP_CTL_GET_FREE = 0x4C82
 LO_FLAGS_AUTOCLEAR = 4
 LO_FLAGS_DIRECT_IO = 16
 PATIENCE_S = 2.0  # a new mount namespace, or udev, holds a device for a moment
+FASTER_S = 0.2
+FASTER = (errno.EBUSY, errno.ENOENT, errno.ENODEV, errno.ENXIO)
+"""What a device says that some process took first, or that is just being renewed."""
 CLEAR = "ansible-playbook fsage.fsage.local_target -e fsage_local_target_state=absent"
 
 
@@ -177,7 +178,8 @@ def attach(image: Image) -> str:
         present = device_of(image)
         if present:
             return present
-        device = _try(lambda: _attach(descriptor), image["image"])
+        device, attached = _attached(descriptor, LO_FLAGS_DIRECT_IO, image["image"])
+        os.close(attached)
     info = loop_info(device)
     if info is None or not info.flags & LO_FLAGS_DIRECT_IO:
         _release(device)
@@ -201,15 +203,35 @@ def attach_briefly(image: int, name: str) -> tuple[str, int]:
 
     So a process that is killed leaves nothing attached. Raises Failure.
     """
-    return _try(lambda: configure(image, LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO), name)
+    return _attached(image, LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO, name)
+
+
+def _attached(image: int, flags: int, name: str) -> tuple[str, int]:
+    try:
+        return configure(image, flags)
+    except OSError as error:
+        raise Failure(f"no loop device can be had for {name}: {error.strerror}") from error
 
 
 def configure(image: int, flags: int) -> tuple[str, int]:
     """Attach an open file to a free device with all flags at once; the device, and a descriptor of it.
 
-    So a process that is killed leaves no device without them. Raises OSError that names the device.
+    So a process that is killed leaves no device without them. Another device is tried where some process was faster.
+    Raises OSError that names the device.
     """
-    device = free_device()
+    for last in kernel.attempts(FASTER_S, 0.05):
+        try:
+            device, descriptor = _configured(image, flags)
+            break
+        except OSError as error:
+            if last or error.errno not in FASTER:
+                raise
+    return device, descriptor
+
+
+def _configured(image: int, flags: int) -> tuple[str, int]:
+    with kernel.opened(CONTROL, os.O_RDWR) as control:
+        device = f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
     descriptor = os.open(device, os.O_RDWR)
     try:
         _configure(descriptor, image, flags)
@@ -230,33 +252,6 @@ def _configure(device: int, image: int, flags: int) -> None:
     fcntl.ioctl(device, LOOP_SET_STATUS64, LoopInfo(flags=flags & LO_FLAGS_AUTOCLEAR))
     with contextlib.suppress(OSError):  # the file may not serve direct I/O, which the caller then finds off
         fcntl.ioctl(device, LOOP_SET_DIRECT_IO, int(bool(flags & LO_FLAGS_DIRECT_IO)))
-
-
-T = TypeVar("T")
-
-
-def _try(attach: Callable[[], T], name: str) -> T:
-    """Attach to a free device; to another one where some process was faster, or renewed it."""
-    for _ in range(4):
-        with contextlib.suppress(OSError):
-            return attach()
-        time.sleep(0.05)
-    try:
-        return attach()
-    except OSError as error:
-        raise Failure(f"no loop device can be had for {name}: {error.strerror}") from error
-
-
-def free_device() -> str:
-    """A loop device that nobody uses just now. Raises OSError."""
-    with kernel.opened(CONTROL, os.O_RDWR) as control:
-        return f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
-
-
-def _attach(image: int) -> str:
-    device, descriptor = configure(image, LO_FLAGS_DIRECT_IO)
-    os.close(descriptor)
-    return device
 
 
 def take_away(image: Image) -> None:

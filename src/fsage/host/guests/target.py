@@ -8,17 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
 from fsage.base import GIB, MIB, Json, Refusal, typed
-from fsage.host import claiming, filesystems
+from fsage.host import claiming
 from fsage.host.cells import observed
 from fsage.host.cells.measure import unmeasured
 from fsage.host.device import loops, models
-from fsage.host.filesystems import Range
 from fsage.host.instruments import does_itself
 from fsage.host.kinds.loop import HASH_SEED, Loop
 from fsage.host.system import files, library, mounting
@@ -108,25 +107,10 @@ class GuestTarget(Loop):
         mounting.unmount(self.mounts[0])
         self.make()
 
-    def make(self, mount: bool = True) -> None:
-        how = UUID, HASH_SEED, True, self.spec["geometry"]
-        filesystems.make(self.spec["filesystem"], self.devices[0], *how, self.mkfs_options)
-        if mount:
-            self.mount()
-
     @property
-    def takes_blocks(self) -> bool:
-        """No: what bitmaps alone hold is kept in the XFS that a sparse target lies in, and a guest has none."""
+    def lies_below(self) -> bool:
+        """No: a guest has no XFS below its disk."""
         return False
-
-    def room_below(self) -> int | None:
-        return None
-
-    def taken_below(self) -> int:
-        return 0
-
-    def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
-        return
 
 
 def _as_declared(target: Target, each_mib: int, passes: int) -> Json:
@@ -171,7 +155,7 @@ class Question:
             declaration.refuse_edits(claim, self.spec)
         return claim
 
-    @property
+    @cached_property
     def claim(self) -> Claim:
         """The claim. Raises Refusal where there is none, or another one."""
         refuse_if_held(self.home, self.request)
@@ -212,12 +196,19 @@ class Question:
         """Write the claim durably."""
         files.write_json(self.home / "claim.json", claim)
 
-    def job(self, home: str, verbs: Sequence[str], claim: Claim | None, **request: object) -> Json:
-        """What a guest is to do: verbs to its own target. It knows nothing of runs and leases."""
+    def job(self, home: str, verbs: Sequence[str], disk: int = 0, **request: object) -> Json:
+        """What a guest is to do: verbs to its own target, on one of its disks. It knows nothing of runs and leases."""
         own = {key: value for key, value in self.given.get("request", {}).items() if key not in OF_THE_RUN}
-        target = {**self.given["target"], "home": home}
-        given = {**self.given, "target": target, "request": {**own, **request}}
-        return {"do": "verbs", "verbs": list(verbs), "given": given, "claim": claim, "code": self.code}
+        return {
+            "do": "verbs",
+            "disk": disk,
+            "filesystem": self.spec["filesystem"],
+            "verbs": list(verbs),
+            "given": {**self.given, "target": {**self.given["target"], "home": home}, "request": {**own, **request}},
+            "host": os.uname().nodename,
+            "claim": self.noted,
+            "code": self.code,
+        }
 
     def unmeasured(self) -> list[Cell]:
         """The cells of the request of which no observation is kept."""

@@ -1,4 +1,4 @@
-"""What a guest does: pieces of work on its own disk, each a JSON object that says what to `do`.
+"""What a guest does: pieces of work on its own disk, each a JSON object that says what to `do`, and its `filesystem`.
 
 - `try`: whether a file system can be made; `build`: one in a state;
 - `verbs`: what the host side answers;
@@ -59,11 +59,6 @@ class Guest:
         """Let it see a folder of the machine outside at a place of its own. Raises OSError."""
         point.mkdir()
         mounting.mount_call("none", str(point), "hostfs", 0, folder)
-
-    def filesystem_of(self, job: Json) -> str:
-        """The file system that a piece of work is about; '': the usual one."""
-        about = job.get("given", {}).get("target") or job.get("job", {}).get("spec") or job
-        return about.get("filesystem") or ""
 
     def do(self, job: Json, device: str) -> Json:
         """Do a piece of work on a disk; its answer, or the `error`."""

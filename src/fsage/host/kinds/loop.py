@@ -16,7 +16,7 @@ from fsage.host.instruments.cleanup import shared_left_over, undo
 from fsage.host.loop import images
 from fsage.host.loop.stores import Stores
 from fsage.host.system import files, mounting, settings, space
-from fsage.host.targets import claims
+from fsage.host.targets import claims, lease
 from fsage.host.targets.kinds import Lacking, Result
 from fsage.layouts import machine
 from fsage.model import declaration, tools
@@ -54,7 +54,7 @@ class Loop(Stores):
             room_bytes = {str(place): space.free_bytes(place) for place in good}
             if not good:
                 missing.append("a place for images: " + "; ".join(bad))
-            elif spec["sparse"] and not images.known_images(declaration.home_of(spec), None):
+            elif spec["sparse"] and not claims.images(declaration.home_of(spec)):
                 missing += filter(None, [images.why_no_room(spec, good[0])])
             why = models.why_refused(spec["device_model"])
             if why:
@@ -63,7 +63,23 @@ class Loop(Stores):
 
     @classmethod
     def create(cls, spec: Spec, request: Asker, check: bool) -> Result:
-        return images.make(spec, request, check, cls._attach_again)
+        capabilities.need_loops(spec["name"])
+        if check:
+            return cls._create(spec, check)
+        with lease.held(declaration.home_of(spec), request):
+            return cls._create(spec, check)
+
+    @classmethod
+    def _create(cls, spec: Spec, check: bool) -> Result:
+        home = declaration.home_of(spec)
+        noted = images.noted_of(spec)
+        if not noted or not images.are_written(noted):
+            return images.make(spec, noted, check)
+        noted = images.verified(home, noted, check)
+        claimed = claims.read(home)
+        if claimed:
+            return cls._attach_again(spec, claimed, noted, check)
+        return images.attach(spec, noted, check)
 
     @classmethod
     def _attach_again(cls, spec: Spec, claimed: Claim, noted: Images, check: bool) -> Result:
@@ -87,30 +103,19 @@ class Loop(Stores):
     def claim_new(cls, spec: Spec, request: Asker, check: bool) -> Result:
         capabilities.need_loops(spec["name"])
         home = declaration.home_of(spec)
-        noted = claims.images(home)
-        if noted and not check:
-            images.located(home, noted, put=all(image["status"] == "written" for image in noted["images"]))
-        made = images.known_images(home, None)
-        if not made or any(image["status"] != "written" for image in made):
+        noted = images.noted_of(spec)
+        if not noted or not images.are_written(noted):
             raise Refusal(
                 f"target {spec['name']} has not been created on {os.uname().nodename}; create it first: "
                 "ansible-playbook fsage.fsage.local_target"
             )
-        if len(made) != spec["stores"]:
+        noted = images.verified(home, noted, check)
+        made = noted["images"]
+        if "below" in noted and noted["below"]["bytes"] < takes(spec).total_bytes:
             raise Refusal(
-                f"target {spec['name']} was created with {len(made)} stores, and {spec['stores']} are declared "
-                f"now; remove it first: {loops.CLEAR}"
+                f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
+                f"and takes {takes(spec).words()} as declared now; remove it first: {loops.CLEAR}"
             )
-        if not (noted and images.below_is_away(home, noted)):
-            for image in made:
-                loops.verify(loops.known_by(image))
-        if noted and "below" in noted:
-            taken = takes(spec)
-            if noted["below"]["bytes"] < taken.total_bytes:
-                raise Refusal(
-                    f"target {spec['name']} was created with {noted['below']['bytes'] / GIB:.2f} GiB below, "
-                    f"and takes {taken.words()} as declared now; remove it first: {loops.CLEAR}"
-                )
         claiming.room(spec, sum(image["bytes"] for image in made))  # refuse a target that is too small at once
         why = models.why_refused(spec["device_model"])
         if why:
@@ -189,7 +194,7 @@ class Loop(Stores):
     @classmethod
     def begun(cls, spec: Spec) -> bool:
         home = declaration.home_of(spec)
-        attached = any(map(loops.devices_of, images.all_of(home, None)))  # below: the journal has it
+        attached = any(map(loops.devices_of, images.all_of(home)))  # below: the journal has it
         return attached or bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
 
     @classmethod
@@ -198,7 +203,7 @@ class Loop(Stores):
         proof = list[str]()
         stores = claim["stores"] if claim else []
         ours = [own for store in stores for own in store["uuids"]]
-        all_images = images.all_of(home, claim)
+        all_images = images.all_of(home)
         for image in all_images:
             for device in loops.devices_of(image):
                 mounting.unmount_all(device)

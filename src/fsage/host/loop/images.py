@@ -14,21 +14,18 @@ import contextlib
 import mmap
 import os
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fsage.base import GIB, MIB, Refusal
 from fsage.host import claiming, filesystems
-from fsage.host.device import below, capabilities, loops, models
-from fsage.host.device.loops import CLEAR
+from fsage.host.device import below, loops, models
 from fsage.host.system import files, kernel, places, space
-from fsage.host.targets import claims, lease
+from fsage.host.targets import claims
 from fsage.host.targets.kinds import Result
 from fsage.model import declaration
-from fsage.model.claim import Claim, Image, Images, Made
+from fsage.model.claim import Image, Images, Made
 from fsage.model.filesystems import takes
-from fsage.model.hosts import Asker
 from fsage.model.target import Spec
 
 STEP_BYTES = 4 * MIB
@@ -116,48 +113,47 @@ def give_back(home: Path) -> list[str]:
     return proof + below.forget_kept(home)
 
 
-OfAClaim = Callable[[Spec, Claim, Images, bool], Result]
-"""Attaches the images of a claimed target again."""
-
-
-def make(spec: Spec, request: Asker, check: bool, of_a_claim: OfAClaim) -> Result:
-    """Make the image files and attach loop devices; idempotent."""
-    capabilities.need_loops(spec["name"])
-    if check:
-        return _create(spec, check, of_a_claim)
-    with lease.held(declaration.home_of(spec), request):
-        return _create(spec, check, of_a_claim)
-
-
-def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
-    home = declaration.home_of(spec)
-    noted = claims.images(home)
+def noted_of(spec: Spec) -> Images | None:
+    """What is noted of the target's images. Raises Refusal where they were made as something else was declared."""
+    noted = claims.images(declaration.home_of(spec))
     wanted = _declared(spec)
     if noted and noted["declared"] != wanted:
         raise Refusal(
             f"target {spec['name']} was created as {noted['declared']}, and {wanted} is declared now; "
-            f"remove it first: {CLEAR}"
+            f"remove it first: {loops.CLEAR}"
         )
-    if noted and all(image["status"] == "written" for image in noted["images"]):
-        if not (check and below_is_away(home, noted)):
-            noted = located(home, noted, put=not check)
-            for image in noted["images"]:
-                loops.verify(loops.known_by(image))
-        claimed = claims.read(home)
-        if claimed:
-            return of_a_claim(spec, claimed, noted, check)
-        if all(loops.device_of(loops.known_by(image)) for image in noted["images"]):
-            return {
-                "changed": False,
-                "msg": f"the images of {spec['name']} are in place",
-                "images": noted["images"],
-            }
-        devices = [] if check else _attached(noted)
-        return {
-            "changed": True,
-            "msg": f"attached {', '.join(devices) or 'the loop devices'} again",
-            "images": noted["images"],
-        }
+    return noted
+
+
+def are_written(noted: Images) -> bool:
+    """Whether all images were made."""
+    return all(image["status"] == "written" for image in noted["images"])
+
+
+def verified(home: Path, noted: Images, check: bool) -> Images:
+    """The images as they are now, each the very one that was made. Raises Refusal, Failure.
+
+    With `check` nothing is mounted, so sparse images may not be there.
+    """
+    if check and below_is_away(home, noted):
+        return noted
+    noted = located(home, noted, put=not check)
+    for image in noted["images"]:
+        loops.verify(loops.known_by(image))
+    return noted
+
+
+def attach(spec: Spec, noted: Images, check: bool) -> Result:
+    """Attach loop devices to the images of a target that is not claimed; idempotent."""
+    images = noted["images"]
+    if all(loops.device_of(loops.known_by(image)) for image in images):
+        return {"changed": False, "msg": f"the images of {spec['name']} are in place", "images": images}
+    devices = "the loop devices" if check else ", ".join(_attached(noted))
+    return {"changed": True, "msg": f"attached {devices} again", "images": images}
+
+
+def make(spec: Spec, noted: Images | None, check: bool) -> Result:
+    """Make the image files, or the rest of them, and attach loop devices."""
     place, each_bytes, why = _plan(spec, noted)
     claiming.room(spec, spec["stores"] * each_bytes)  # the claim would refuse it after minutes of writing
     total = f"{spec['stores']} x {each_bytes / GIB:g} GiB in {place}"
@@ -170,24 +166,13 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         files.write_json(_journal(spec), noted)
     if "below" in noted:
         if noted["below"]["status"] != "written":
-            files.remove(noted["below"]["image"])  # as below
-            noted["below"].update(allocate(noted["below"]["image"], noted["below"]["bytes"]))
-            noted["below"]["status"] = "written"
-            files.write_json(_journal(spec), noted)
-        noted = located(home, noted, put=True)
+            _make(spec, noted, noted["below"], sparse=False)
+        noted = located(declaration.home_of(spec), noted, put=True)
     for image in noted["images"]:
         if image["status"] == "written":
             loops.verify(loops.known_by(image))
-            continue
-        # A killed command left this file incomplete, under a name that only this journal has: it is made anew.
-        files.remove(image["image"])
-        path = image["image"]
-        size_bytes = image["bytes"]
-        image.update(allocate(path, size_bytes, sparse="below" in noted))
-        if not spec["sparse"] and not spec["device_model"]:
-            fill(path, size_bytes)
-        image["status"] = "written"
-        files.write_json(_journal(spec), noted)
+        else:
+            _make(spec, noted, image, sparse="below" in noted)
     nocow = " (no copy on write: chattr +C)" if any(image["nocow"] for image in noted["images"]) else ""
     return {
         "changed": True,
@@ -195,6 +180,17 @@ def _create(spec: Spec, check: bool, of_a_claim: OfAClaim) -> Result:
         "images": noted["images"],
         "devices": _attached(noted),
     }
+
+
+def _make(spec: Spec, noted: Images, image: Made, sparse: bool) -> None:
+    """Make a file that is noted as planned. One that a killed command left has a name that only this journal has."""
+    path = image["image"]
+    files.remove(path)
+    image.update(allocate(path, image["bytes"], sparse))
+    if not spec["sparse"] and not spec["device_model"]:
+        fill(path, image["bytes"])
+    image["status"] = "written"
+    files.write_json(_journal(spec), noted)
 
 
 def _attached(noted: Images) -> list[str]:
@@ -230,10 +226,7 @@ def _noted(spec: Spec, place: Path, each_bytes: int, made_directory: bool) -> Im
 
 def _declared(spec: Spec) -> dict[str, float]:
     """As what images are made."""
-    declared: dict[str, float] = {"stores": spec["stores"], "size_gib": spec["size_gib"]}
-    if spec["sparse"]:
-        declared["sparse"] = True
-    return declared
+    return {key: spec[key] for key in ("stores", "size_gib", "sparse")}
 
 
 def delete(spec: Spec, check: bool, released: Result) -> Result:
@@ -316,21 +309,8 @@ def _journal(spec: Spec) -> Path:
     return declaration.home_of(spec) / "images.json"
 
 
-def known_images(home: Path, claim: Claim | None) -> list[Made]:
-    """Every image of this target: those that `create` noted, and those that the claim names."""
-    images: dict[str, Made] = {}
-    created = claims.images(home)
-    if created:
-        for image in located(home, created)["images"]:
-            images[image["image"]] = image
-    if claim:
-        for store in claim["stores"]:
-            if "image" in store:
-                image = {**store["image_id"], "image": store["image"], "status": "written"}
-                images.setdefault(store["image"], image)
-    return list(images.values())
-
-
-def all_of(home: Path, claim: Claim | None) -> list[Image]:
+def all_of(home: Path) -> list[Image]:
     """All written images of the target, and the disks that the device model offers in their place."""
-    return [*(loops.known_by(image) for image in known_images(home, claim) if "ino" in image), *models.disks(home)]
+    noted = claims.images(home)
+    made = located(home, noted)["images"] if noted else []
+    return [*(loops.known_by(image) for image in made if "ino" in image), *models.disks(home)]

@@ -41,6 +41,11 @@ class Stores(Target, facts.Loop):
         return filesystems.named(self.spec["filesystem"])
 
     @property
+    def lies_below(self) -> bool:
+        """Whether its images are sparse, and lie in an XFS of their own."""
+        return self.spec["sparse"]
+
+    @property
     def allocator_reset(self) -> str:
         return self.spec["allocator_reset"]
 
@@ -56,17 +61,17 @@ class Stores(Target, facts.Loop):
         self.model_in_place()
 
     def room_below(self) -> int | None:
-        if self.spec["sparse"]:
+        if self.lies_below:
             return below.room_bytes(self.home)
         return None
 
     def taken_below(self) -> int:
-        if not self.spec["sparse"]:
+        if not self.lies_below:
             return 0
         return sum(os.stat(store["image"]).st_blocks for store in self.claim["stores"]) * 512
 
     def give_back_below(self, ranges: Mapping[Path, Collection[Range]] | None) -> None:
-        if not self.spec["sparse"]:
+        if not self.lies_below:
             return
         if ranges is None or not self.made_of.places_on_device:
             ranges = {mount: [(0, 2**64 - 1)] for mount in self.mounts}
@@ -86,7 +91,7 @@ class Stores(Target, facts.Loop):
 
     def _put_below(self) -> None:
         """Have what sparse images lie in mounted; the number of its device is another each time."""
-        noted = claims.images(self.home) if self.spec["sparse"] else None
+        noted = claims.images(self.home) if self.lies_below else None
         if not noted:
             return
         if below.put(self.home, noted):
@@ -139,7 +144,7 @@ class Stores(Target, facts.Loop):
     def make(self, mount: bool = True) -> None:
         """mkfs with the last UUID that the claim names for each store, then note it as the current one."""
         for store, device, _ in self.stores():
-            if self.spec["sparse"]:
+            if self.lies_below:
                 mounting.discard(device)
             how = store["uuids"][-1], store["hash_seed"], self.spec["sparse"], self.spec["geometry"]
             filesystems.make(self.spec["filesystem"], device, *how, self.mkfs_options)
@@ -263,7 +268,7 @@ class Stores(Target, facts.Loop):
 
     @property
     def takes_blocks(self) -> bool:
-        return self.spec["sparse"] and self.made_of.takes_blocks and len(self.mounts) == 1
+        return self.lies_below and self.made_of.takes_blocks and len(self.mounts) == 1
 
     def change_unmounted(self, name: str | None, change: Callable[[str], None]) -> bool:
         """Until it is complete, the claim names two UUIDs: after a kill the next command makes an empty file system."""

@@ -126,6 +126,6 @@ def undo(home: Path) -> list[str]:
     with files.locked(home / "open.lock"):
         cleanup.end_running(home)
         proof = cleanup.undo(home, cleanup.of_a_cell())
-        for image in images.all_of(home, claims.read(home)):
+        for image in images.all_of(home):
             loops.take_away(image)
         return proof + models.end_disks(home) + cleanup.undo(home, below.UNDO) + cleanup.undo(home)

@@ -6,7 +6,7 @@ import contextlib
 import mmap
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from fsage.api.host import Instrument
@@ -20,6 +20,7 @@ from .model import TASK
 SECTOR_BYTES = 512
 READS = 0
 SECTORS = 2  # fields of a block device's stat (Documentation/block/stat.rst)
+COUNTS = ("reads", "bytes", "requests", "requests_by_map", "jumps", "jump_bytes", "far_jumps")
 
 
 class Reader:
@@ -33,9 +34,7 @@ class Reader:
         self.size = Path(group["path"]).stat().st_size
         self.descriptor = os.open(group["path"], os.O_RDONLY | os.O_DIRECT)
         self.offset = 0
-        self.seen: Json = dict.fromkeys(("reads", "bytes", "requests", "requests_by_map"), 0)
-        self.seen |= dict.fromkeys(("jumps", "jump_bytes", "far_jumps"), 0)
-        self.seen["extents"] = len(extents)
+        self.seen: Json = {**dict.fromkeys(COUNTS, 0), "extents": len(extents)}
 
     def pieces(self, size: int) -> list[tuple[int, int, int]]:
         """Where the next `size` bytes lie: place in the file, place on the device, length."""
@@ -61,20 +60,21 @@ class FileRequests(Instrument):
             return None
         name = params["scheduler"]
         modules.provide(name)
-        device = self.target.devices[0]
-        offered = _schedulers(device)
+        [queue] = self.target.queues()
+        offered = [word.strip("[]") for word in (queue / "scheduler").read_text(encoding="ascii").split()]
         if name in offered:
             return None
-        return f"Linux {os.uname().release} offers {device} {', '.join(offered)}, not {name}"
+        return f"Linux {os.uname().release} offers {self.target.devices[0]} {', '.join(offered)}, not {name}"
 
     def do(self, task: Json, said: Json, check_alive: Callable[[], None]) -> None:
-        device = self.target.devices[0]
-        with _scheduled(device, task["scheduler"]), contextlib.ExitStack() as opened:
+        [queue] = self.target.queues()
+        (queue / "scheduler").write_text(task["scheduler"], encoding="ascii")  # the disk is this cell's own
+        most_bytes = 1024 * int((queue / "max_sectors_kb").read_text(encoding="ascii"))
+        with contextlib.ExitStack() as opened:
             readers = [Reader(group, self._extents(Path(group["path"]))) for group in task["groups"]]
             for reader in readers:
                 opened.callback(os.close, reader.descriptor)
-            most_bytes = 1024 * int((_queue(device) / "max_sectors_kb").read_text(encoding="ascii"))
-            _by_turns(device, readers, task["request_bytes"], most_bytes, check_alive)
+            _by_turns(queue.parent, readers, task["request_bytes"], most_bytes, check_alive)
         said.update(most_bytes=most_bytes, groups={reader.name: reader.seen for reader in readers})
 
     def _extents(self, path: Path) -> list[Extent]:
@@ -85,11 +85,13 @@ class FileRequests(Instrument):
 
 
 def _by_turns(
-    device: str, readers: list[Reader], request_bytes: int, most_bytes: int, check_alive: Callable[[], None]
+    device: Path, readers: list[Reader], request_bytes: int, most_bytes: int, check_alive: Callable[[], None]
 ) -> None:
-    """Read until a file has ended. Raises Failure where other bytes reached the device than were read."""
+    """Read until a file has ended. Raises Failure where other bytes reached the device than were read.
+
+    `device`: its folder in sysfs.
+    """
     buffer = memoryview(mmap.mmap(-1, request_bytes))
-    stat = Path("/sys/class/block") / Path(device).name / "stat"
     at = None
     while all(reader.offset < reader.size for reader in readers):
         check_alive()
@@ -99,13 +101,13 @@ def _by_turns(
                 if reader.offset >= reader.size:
                     break
                 pieces = reader.pieces(request_bytes)
-                before = _counted(stat)
+                before = _counted(device)
                 size = os.preadv(reader.descriptor, [buffer], reader.offset)
-                after = _counted(stat)
+                after = _counted(device)
                 if size != request_bytes or after[1] - before[1] != size:
                     raise Failure(
                         f"group {reader.name} read {size} bytes of {request_bytes} at {reader.offset}, and "
-                        f"{after[1] - before[1]} reached {device}: something else reads from it"
+                        f"{after[1] - before[1]} reached {device.name}: something else reads from it"
                     )
                 seen["reads"] += 1
                 seen["bytes"] += size
@@ -120,28 +122,7 @@ def _by_turns(
                 reader.offset += size
 
 
-def _counted(stat: Path) -> tuple[int, int]:
+def _counted(device: Path) -> tuple[int, int]:
     """Reads that the device has completed, and their bytes."""
-    fields = stat.read_text(encoding="ascii").split()
+    fields = (device / "stat").read_text(encoding="ascii").split()
     return int(fields[READS]), int(fields[SECTORS]) * SECTOR_BYTES
-
-
-@contextlib.contextmanager
-def _scheduled(device: str, name: str) -> Iterator[None]:
-    """Give a guest's disk a scheduler, and take it back. Raises OSError."""
-    path = _queue(device) / "scheduler"
-    before = next(word for word in path.read_text(encoding="ascii").split() if word.startswith("[")).strip("[]")
-    path.write_text(name, encoding="ascii")
-    try:
-        yield
-    finally:
-        path.write_text(before, encoding="ascii")
-
-
-def _schedulers(device: str) -> list[str]:
-    """Those that the kernel offers; in brackets is the one that stands."""
-    return [word.strip("[]") for word in (_queue(device) / "scheduler").read_text(encoding="ascii").split()]
-
-
-def _queue(device: str) -> Path:
-    return Path("/sys/class/block") / Path(device).name / "queue"

@@ -19,7 +19,8 @@ SHARED = "P4"
 PLAIN = "none"
 WHOLE = "P1"
 COUNTS = ("reads", "requests", "jumps", "jump_bytes")
-"""What must be the same where a cell is measured again on the same image."""
+"""What is counted of a group: it must be the same where a cell is measured again on the same image."""
+GROUPS = ("1", "2")
 STAGES = {BEFORE: "in pieces of {}", AFTER: "was in pieces of {}, moved"}
 
 
@@ -38,17 +39,21 @@ Counted = dict[Cell, dict[str, Any]]
 
 
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """The planned cells of workload file_requests, with what they are as column `cell_of`."""
+    """The planned cells of workload file_requests, with what they are as columns `cell_of` and `scheduler`."""
     rows = frame[(frame["kind"] == "planned") & (frame["workload"] == "file_requests")]
     axes = dataset.unpacked(rows, "axis", "piece_bytes", "stage")
     cells = axes.join(dataset.unpacked(rows, "param", "pattern", "scheduler", "transfer_size"))
-    return rows.assign(cell_of=[Cell(*cell) for cell in cells.itertuples(index=False)])
+    return rows.assign(cell_of=[Cell(*cell) for cell in cells.itertuples(index=False)], scheduler=cells["scheduler"])
+
+
+def _valid(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["status"] == "valid"]
 
 
 def first_rows(rows: pd.DataFrame) -> Counted:
     """The first valid row of each cell."""
     found: Counted = {}
-    for row in rows[rows["status"] == "valid"].sort_values("iteration").to_dict("records"):
+    for row in _valid(rows).sort_values("iteration").to_dict("records"):
         found.setdefault(row["cell_of"], row)
     return found
 
@@ -72,21 +77,13 @@ def answer(data: Data) -> Answer | None:
             a_read=format_size(cell.transfer_bytes),
             pieces=format_size(cell.piece_bytes),
             extents_words=extents_words,
-            again=counted.again(_counts_of_cells(rows)),
+            again=counted.again(_valid(rows), ["cell_of"], [f"group{name}_{key}" for name in GROUPS for key in COUNTS]),
         )
     )
 
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value - round(value)) < 0.05 else f"{value:.1f}"
-
-
-def _counts_of_cells(rows: pd.DataFrame) -> list[list[list[Any]]]:
-    seen: dict[Cell, list[list[Any]]] = {}
-    for row in rows[rows["status"] == "valid"].to_dict("records"):
-        names = [f"group{name}_{count}" for name in PATTERNS[row["cell_of"].pattern] for count in COUNTS]
-        seen.setdefault(row["cell_of"], []).append([row[name] for name in names])
-    return list(seen.values())
 
 
 def table(data: Data) -> Section | None:
@@ -134,17 +131,7 @@ def _lines(cell: Cell, row: dict[str, Any]) -> Iterator[list[str]]:
 
 def not_counted(data: Data) -> Section | None:
     """What a kernel cannot do, and what failed, with the reason of each."""
-    rows = rows_of(data.frame)
-    others = rows[rows["status"] != "valid"]
-    if others.empty:
-        return None
-    said = {(row.cell_of.scheduler, row.status, str(row.why)) for row in others.itertuples()}
-    return Section(
-        "What was not counted",
-        "Each reason once.",
-        [],
-        table=[["scheduler", "status", "why"], *map(list, sorted(said))],
-    )
+    return counted.not_counted(rows_of(data.frame), "scheduler", "scheduler")
 
 
 VIEW = View((table, not_counted), reference="the file as it was written", answer=answer)

@@ -48,19 +48,18 @@ def check(params: Params, steps: Sequence[Step]) -> None:
 
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase."""
-    readers = PATTERNS[params.pattern]
-    paths = {name: str(file_of(claim, 1, reader.file)) for name, reader in readers.items()}
+    groups: list[Json] = []
+    for name, reader in PATTERNS[params.pattern].items():
+        path = str(file_of(claim, 1, reader.file))
+        groups.append({"name": name, "reads_a_turn": reader.weight // TURN_WEIGHT, "path": path})
     task: Json = {
         "request_bytes": params.transfer_size,
         "scheduler": params.scheduler,
         "device": counting.declared(claim),
-        "groups": [
-            {"name": name, "reads_a_turn": reader.weight // TURN_WEIGHT, "file": reader.file, "path": paths[name]}
-            for name, reader in readers.items()
-        ],
+        "groups": groups,
     }
     files = {TASK: json.dumps(task, sort_keys=True)}
-    names = sorted(paths.values())
+    names = sorted(group["path"] for group in groups)
     return [{"name": "read", "argv": ["file_requests"], "reads": True, "reads_files": names, "files": files}]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,26 +51,30 @@ class Bisection:
     plan: Plan
     state: str
     tree: Path
+    say: Callable[[str], None]
     cell: str | None = None
     """The cell that is counted; None: one that repeats."""
 
-    def find(self, good: str, bad: str, say: Callable[[str], None]) -> Found:
+    def find(self, good: str, bad: str) -> Found:
         """Name the first bad commit. Raises Refusal, Failure, StudyError."""
         building.refuse_unready()
         first = building.commit_of(self.tree, good)
         last = building.commit_of(self.tree, bad)
-        if not self._between(first, last):
+        if not self._git("rev-list", "-1", "--ancestry-path", f"{first}..{last}"):
             raise Refusal(f"between {good} and {bad} of {self.tree} lies no commit: --good names an ancestor of --bad")
         job = self._job()
         image = images.of(self._recipe(), programs.some(None))
-        before = self._counted(first, job, image, say)
-        after = self._counted(last, job, image, say)
+        before = self._counted(first, job, image)
+        after = self._counted(last, job, image)
         if before == after:
             raise Refusal(f"{good} and {bad} both give {before}: nothing changed between them in state {self.state}")
         tried = 2
         goods = [first]
-        while middle := self._middle(goods, last):
-            seen = self._counted(middle, job, image, say)
+        while True:
+            middle = self._git("rev-list", "--bisect", last, *(f"^{good}" for good in goods))
+            if middle == last:  # no other is left
+                break
+            seen = self._counted(middle, job, image)
             tried += 1
             if abs(seen.extents - before.extents) < abs(seen.extents - after.extents) or seen == before:
                 goods.append(middle)
@@ -82,62 +85,48 @@ class Bisection:
         subject = self._git("log", "-1", "--format=%s", last)
         return Found(last, subject, before, after, tried)
 
-    def _middle(self, goods: list[str], bad: str) -> str | None:
-        """The commit that halves what is left; None where only the bad one is."""
-        found = self._git("rev-list", "--bisect", bad, *(f"^{good}" for good in goods))
-        if found == bad:
-            return None
-        return found or None
-
-    def _between(self, first: str, last: str) -> bool:
-        is_older = subprocess.run(
-            ["git", "-C", str(self.tree), "merge-base", "--is-ancestor", first, last], capture_output=True, check=False
-        )
-        return is_older.returncode == 0 and first != last
-
     def _git(self, *words: str) -> str:
         return run(["git", "-C", str(self.tree), *words]).strip()
 
-    def _kernel(self, commit: str, say: Callable[[str], None]) -> Kernel:
+    def _kernel(self, commit: str) -> Kernel:
         """The kernel of a commit, built unless it is here; what did not change is not compiled again."""
         found = building.of_commit(commit)
         if found:
             return found
-        say(f"building {commit[:12]}")
+        self.say(f"building {commit[:12]}")
         place = kept() / "trees" / hashlib.sha256(str(self.tree.resolve()).encode()).hexdigest()[:12]
         place.mkdir(parents=True, exist_ok=True)
         building.checked_out(self.tree, commit, place / "source")
         return building.made(place / "source", place / "out", building.suffix_of(commit))
 
-    def _counted(self, commit: str, job: Json, image: Image, say: Callable[[str], None]) -> Lies:
+    def _counted(self, commit: str, job: Json, image: Image) -> Lies:
         """Count twice, for what does not repeat names any commit. Raises Failure."""
-        kernel = self._kernel(commit, say)
-        lies = self._once(kernel, commit, job, image)
-        again = self._once(kernel, commit, job, image)
+        kernel = self._kernel(commit)
+        try:
+            lies = self._once(kernel, job, image)
+            again = self._once(kernel, job, image)
+        except Failure as why:
+            raise Failure(f"commit {commit[:12]}: {why}") from why
         if lies != again:
             raise Failure(
                 f"commit {commit[:12]} gives {lies}, and counted again {again}: this cell does not repeat, so no "
                 "commit can be named. Name a --cell whose cache is warm, or whose mount is no_prefetch_block_bitmaps"
             )
-        say(f"{commit[:12]}: {lies}")
+        self.say(f"{commit[:12]}: {lies}")
         return lies
 
-    def _once(self, kernel: Kernel, commit: str, job: Json, image: Image) -> Lies:
+    def _once(self, kernel: Kernel, job: Json, image: Image) -> Lies:
         with folder(roomy(ROOM_BYTES + image.taken_bytes)) as place:
-            ended = boot(kernel, [job], [str(copy(image, place / "copy"))])
-        if ended.why:
-            raise Failure(f"commit {commit[:12]}: {ended.why}")
-        [answer] = ended.answers
-        if "error" in answer:
-            raise Failure(f"commit {commit[:12]}: {answer['error']}")
+            answer = boot(kernel, [job], [copy(image, place / "copy")]).answer()
         return Lies(answer["extents"], answer["jumps"])
 
     def _recipe(self) -> Recipe:
         steps, inputs = self.plan.with_inputs(self.plan.steps(self.state))
         spec = self.plan.target.spec
         size_bytes = int(spec["size_gib"] * GIB)
-        name = self.state.partition("@")[0]
-        return Recipe(spec["filesystem"], size_bytes, name, tuple(steps), geometry=spec["geometry"], inputs=inputs)
+        return Recipe(
+            spec["filesystem"], size_bytes, self.state, tuple(steps), geometry=spec["geometry"], inputs=inputs
+        )
 
     def _params(self) -> Json:
         """Those of the named cell; else of one with bitmaps in memory, because just mounted a count may not repeat."""

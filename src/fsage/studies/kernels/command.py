@@ -44,7 +44,7 @@ def kernels(
     found = checks(list(map(programs.named, program or ())))
     for check in found:
         say(f"{check.name}: {'; '.join([check.detail, *check.obstacles])}")
-    raise typer.Exit(0 if any(check.runs for check in found) and all(check.runs for check in found) else 1)
+    raise typer.Exit(0 if all(check.runs for check in found) else 1)
 
 
 @app.command(
@@ -66,7 +66,7 @@ def bisect(
     from .bisection import Bisection
 
     where: Where = context.obj
-    found = Bisection(where.plan(study), state, tree, cell).find(good, bad, say)
+    found = Bisection(where.plan(study), state, tree, say, cell).find(good, bad)
     print(f"{found.commit} {found.subject}")
     print(f"With it a new file lies in {found.after}, before in {found.before}; {found.tried} kernels were tried.")
 

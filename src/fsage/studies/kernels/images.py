@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +15,12 @@ from pathlib import Path
 
 from fsage.api.evidence import read_free
 from fsage.api.model import Failure, Json, Step, filesystems, format_size
-from fsage.api.study import State
 from fsage.layouts import extents
 from fsage.studies.paf.recipe import States, expand
 from fsage.studies.replica.model import Replica
 
 from .model import images, run
-from .model.boot import LONGEST_S, Kernel, boot
+from .model.boot import Kernel, answer_to
 from .model.images import Image
 
 GUEST = Path(__file__).parents[2] / "host/guests/work.py"
@@ -56,13 +54,15 @@ def recipe(state: str, seed: int, filesystem: str, size_bytes: int, file_size: s
         notation = state
     else:
         notation = f"PAF:{state}@{file_size}"
-    states = States.read({"recipe": "paf", "notation": [notation], **_filler(filesystem)})
-    [expanded] = expand(states)
+    filler = "fallocate"
+    if filesystems.named(filesystem).places_when_written:  # a file that is only allocated lies nowhere there
+        filler = "write"
+    [expanded] = expand(States.read({"recipe": "paf", "notation": [notation], "filler": filler}))
     steps = tuple(expanded.steps(1, seed))
     reasons = [why for step in steps if (why := step.unavailable_because(size_bytes))]
     if reasons:
         raise ValueError(f"state {state} in {format_size(size_bytes)}: {reasons[0]}")
-    return Recipe(filesystem, size_bytes, _name(expanded, state), steps, file_extents)
+    return Recipe(filesystem, size_bytes, expanded.name, steps, file_extents)
 
 
 def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
@@ -87,19 +87,6 @@ def recipe_of(layout: str, seed: int, file_extents: int = 0) -> Recipe:
     return Recipe(system.name, head.device_bytes, name, (step,), file_extents, geometry, inputs)
 
 
-def _filler(filesystem: str) -> Json:
-    """How files are filled, where a file that is only allocated lies nowhere."""
-    if filesystems.named(filesystem).places_when_written:
-        return {"filler": "write"}
-    return {}
-
-
-def _name(expanded: State, state: str) -> str:
-    if re.fullmatch(r"[\d.,]+", state):
-        return state
-    return expanded.name
-
-
 def of(wanted: Recipe, kernel: Kernel) -> Image:
     """The image of a recipe, made by this kernel unless it is kept already. Raises Refusal, Failure."""
     how: Json = {
@@ -114,14 +101,10 @@ def of(wanted: Recipe, kernel: Kernel) -> Image:
     }
 
     def make(part: Path) -> Json:
-        job = {"do": "build", "disk": 0, "inputs": dict(wanted.inputs), **how}
-        ended = boot(kernel, [job], [str(part)], limit_s=LONGEST_S)
-        if ended.why:
-            raise Failure(f"{wanted.filesystem} {wanted.state}: {ended.why}")
-        error = ended.answers[0].get("error")
-        if error:
-            raise Failure(f"{wanted.filesystem} {wanted.state} could not be made: {error}")
-        return ended.answers[0]
+        try:
+            return answer_to(kernel, {"do": "build", "inputs": dict(wanted.inputs), **how}, part)
+        except Failure as why:
+            raise Failure(f"{wanted.filesystem} {wanted.state} could not be made: {why}") from why
 
     return images.made(f"{wanted.filesystem}-{wanted.state}", how, wanted.size_bytes, make)
 

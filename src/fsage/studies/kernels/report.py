@@ -137,7 +137,7 @@ def answer(data: Data) -> Answer | None:
             size=format_size(int(rows["file_bytes"].iloc[0])) if rows["file_bytes"].nunique() == 1 else "",
             named={place: _said(places[place]) for place in others if place in first.values()},
             alike=[place for place in places if place not in others],
-            again=counted.again(_counts_of_cells(rows)),
+            again=counted.again(_valid(rows), ["place_of", "way", "layout"], COUNTS),
         )
     )
 
@@ -166,13 +166,6 @@ def _range(counts: Counts) -> str:
     if low == high:
         return number_of(low, "extent")
     return f"{low} to {high} extents"
-
-
-def _counts_of_cells(rows: pd.DataFrame) -> list[list[tuple[object, ...]]]:
-    seen = defaultdict[tuple[object, ...], list[tuple[object, ...]]](list)
-    for row in _valid(rows).to_dict("records"):
-        seen[row["place_of"], row["way"], row["layout"]].append(tuple(map(row.get, COUNTS)))
-    return list(seen.values())
 
 
 def table(data: Data) -> Section | None:
@@ -219,13 +212,7 @@ def _median(extents: Sequence[int]) -> str:
 
 def not_counted(data: Data) -> Section | None:
     """Which kernels and mkfs do not know an option, and what failed, with the reason of each."""
-    rows = rows_of(data.frame)
-    others = rows[~rows["status"].isin(["valid"])]
-    if others.empty:
-        return None
-    said = {(str(row.way), row.status, str(row.why)) for row in others.itertuples()}
-    lines = [["kernel, options", "status", "why"], *map(list, sorted(said))]
-    return Section("What was not counted", "Each reason once.", [], table=lines)
+    return counted.not_counted(rows_of(data.frame), "kernel, options", "way")
 
 
 VIEW = View((table, not_counted), reference="the same free space on another kernel", answer=answer)

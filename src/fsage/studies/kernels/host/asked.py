@@ -7,7 +7,6 @@ is killed is a failed cell.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
@@ -16,10 +15,10 @@ from threading import Event
 from typing import NamedTuple
 
 from fsage.api.host import guests
-from fsage.api.model import Cell, Claim, Failure, Json, Refusal, Spec
+from fsage.api.model import Cell, Failure, Json, Refusal
 
 from ..model import HOME, boot, images, is_virtual, programs
-from ..model.boot import Ended, Kernel, folder, roomy
+from ..model.boot import Kernel, folder, roomy
 from ..model.images import Image
 
 GIB = 1 << 30
@@ -38,37 +37,19 @@ STATE_BYTES = 2 * GIB
 Taken = tuple[Cell, Json]
 
 
-def answer(asked: guests.Question, verb: str, check: bool) -> Json | None:
-    """The answer to a verb that guests answer; None: this machine itself does, and opens no target for it."""
-    if verb not in VERBS:
-        return None
-    return VERBS[verb](asked, check)
-
-
-def _job(asked: guests.Question, verbs: Sequence[str], claim: Claim | None, disk: int = 0, **request: object) -> Json:
-    """What a guest is to do: verbs to its own target, on one of its disks."""
-    return {**asked.job(HOME, verbs, claim, **request), "disk": disk, "host": os.uname().nodename}
-
-
-def builder_of(spec: Spec) -> Kernel:
-    """The kernel that makes a target's images, the newest that serves it. Raises Refusal."""
-    return programs.with_virtual_time(None) if is_virtual(spec) else programs.some(None)
-
-
 def claim(asked: guests.Question, check: bool) -> Json:
     """Have a guest make the empty file system and calibrate; the kernel that does so makes all images."""
     name = asked.spec["name"]
     noted = asked.noted
     if noted:
         return {"changed": False, "msg": f"target {name} is claimed", "claim": noted}
-    builder = builder_of(asked.spec)
+    virtual = is_virtual(asked.spec)
+    builder = programs.some(None, virtual)
     if check:
         return {"changed": True, "msg": f"would claim {name}, whose images kernel {builder.name} makes"}
     with folder(roomy(STATE_BYTES)) as place, asked.held():
         empty = boot.disk(place / "empty", int(asked.spec["size_gib"] * GIB))
-        job = _job(asked, ["claim"], None)
-        ended = boot.boot(builder, [job], [empty], limit_s=boot.LONGEST_S, virtual=is_virtual(asked.spec))
-        claimed: Json = _answer_of(ended)["answer"]
+        claimed: Json = boot.answer_to(builder, asked.job(HOME, ["claim"]), empty, virtual)["answer"]
         asked.save(claimed["claim"])
     return claimed
 
@@ -85,13 +66,12 @@ def scrub(asked: guests.Question, check: bool) -> Json:
     """Have the image of the state: it is made, where it is not kept."""
     with asked.held():
         name = asked.spec["name"]
-        before = {path.name for path in images.place().glob("*.img")}
         if check:
             return {"changed": False, "msg": f"would have the image of state {asked.request['state']} of {name}"}
         asked.doing("making an image")
         image = state(asked)
-        made = image.path.name not in before
-        return {"changed": made, "msg": f"{image.path.name} is {'made' if made else 'kept'}, for target {name}"}
+        how = "made" if image.is_new else "kept"
+        return {"changed": image.is_new, "msg": f"{image.path.name} is {how}, for target {name}"}
 
 
 def begin(asked: guests.Question, check: bool) -> Json:
@@ -124,32 +104,20 @@ def state(asked: guests.Question) -> Image:
     how = {"steps": wanted["steps"], "claim": claim["id"], "kernel": builder.name, "mkfs": mkfs, "code": asked.code}
 
     def make(part: Path) -> Json:
-        job = _job(asked, ["scrub", "build", "evidence"], claim, cells=[], **wanted)
-        ended = boot.boot(builder, [job], [str(part)], limit_s=boot.LONGEST_S)
-        return {"evidence": _answer_of(ended)["answer"]["evidence"]}
+        job = asked.job(HOME, ["scrub", "build", "evidence"], cells=[], **wanted)
+        return {"evidence": boot.answer_to(builder, job, part)["answer"]["evidence"]}
 
-    name = f"{asked.spec['filesystem']}-{wanted['state'].partition('@')[0]}"
     size_bytes = claim["stores"][0]["image_id"]["bytes"]
-    return images.made(name, how, size_bytes, make)
-
-
-def _answer_of(ended: Ended, number: int = 0) -> Json:
-    """What a guest answers to one of its jobs. Raises Failure."""
-    if number >= len(ended.answers):
-        raise Failure(ended.why or "the guest did not come to it")
-    said = ended.answers[number]
-    if "error" in said:
-        raise Failure(said["error"])
-    return said
+    return images.made(f"{asked.spec['filesystem']}-{wanted['state']}", how, size_bytes, make)
 
 
 def counted(job: Json) -> Iterator[Json]:
     """Have a guest count, on an empty file system of its own. Raises Refusal, Failure."""
     with folder(roomy(STATE_BYTES)) as place:
         empty = boot.disk(place / "empty", job["device_bytes"])
-        work = {"do": "count", "disk": 0, "job": job}
-        ended = boot.boot(programs.some(job["kernel"]), [work], [empty], limit_s=boot.LONGEST_S)
-    yield from _answer_of(ended)["rows"]
+        work = {"do": "count", "filesystem": job["spec"]["filesystem"], "job": job}
+        answer = boot.answer_to(programs.some(job["kernel"]), work, empty)
+    yield from answer["rows"]
 
 
 def measure(asked: guests.Question, check: bool) -> Json:
@@ -158,13 +126,12 @@ def measure(asked: guests.Question, check: bool) -> Json:
     if check or not cells:
         return {**asked.measured(0, len(cells)), "changed": bool(cells)}
     measured = 0
-    claim = asked.claim
     with asked.held() as watch:
         state(asked)  # made once, before guests need it
         with ThreadPoolExecutor(GUESTS) as pool:
             stopped = Event()
-            work = partial(_in_guest, asked, claim, stopped)
-            running = {pool.submit(work, *batch) for batch in _batches(claim, cells, is_virtual(asked.spec))}
+            work = partial(_in_guest, asked, stopped)
+            running = {pool.submit(work, *batch) for batch in _batches(asked, cells)}
             try:
                 while running:
                     ended, running = wait(running, LOOK_EVERY_S, FIRST_COMPLETED)
@@ -190,12 +157,12 @@ class Batch(NamedTuple):
     cells: list[Cell]
 
 
-def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
+def _batches(asked: guests.Question, cells: Sequence[Cell]) -> list[Batch]:
     """Cells by their kernel; where that is not here, the builder notes so. Cells that run commands have a guest each.
 
     By its process id ext4 chooses where a file begins, and a guest's second command has another one.
     """
-    builder = programs.named(claim["kernel"])
+    release = asked.claim["kernel"]
     if guests.Question.are_quick(cells):
         most = TOGETHER
     else:
@@ -204,10 +171,9 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     for asked_for in cells:
         cell = asked_for
         try:
-            name = cell["params"].get("kernel") or claim["kernel"]
-            kernel = programs.with_virtual_time(name) if virtual else programs.some(name)
+            kernel = programs.some(cell["params"].get("kernel") or release, is_virtual(asked.spec))
         except Refusal as why:
-            kernel = builder
+            kernel = programs.named(release)
             cell = guests.Question.noting(cell, unsupported=cell.get("unsupported") or str(why))
         with_room = [batch for batch in batches if batch.kernel == kernel and len(batch.cells) < most]
         if with_room:
@@ -217,21 +183,21 @@ def _batches(claim: Claim, cells: Sequence[Cell], virtual: bool) -> list[Batch]:
     return batches
 
 
-def _in_guest(asked: guests.Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
+def _in_guest(asked: guests.Question, stopped: Event, kernel: Kernel, cells: list[Cell]) -> list[Taken]:
     """Measure cells in a guest of their kernel; where that gives no observation, the builder's guest notes why.
 
     Cells that came after one which ended the guest are measured again, each in a guest of its own.
     """
     taken: list[Taken] = []
-    for cell, (seen, why) in zip(cells, _observed(asked, claim, stopped, kernel, cells)):
+    for cell, (seen, why) in zip(cells, _observed(asked, stopped, kernel, cells)):
         if seen is None and stopped.is_set():
             raise Failure("the guests were ended")
         if seen is None and len(cells) > 1:
-            taken += _in_guest(asked, claim, stopped, kernel, [cell])
+            taken += _in_guest(asked, stopped, kernel, [cell])
             continue
         if seen is None:
             failed = guests.Question.noting(cell, failed=why)
-            [(seen, why)] = _observed(asked, claim, stopped, programs.named(claim["kernel"]), [failed])
+            [(seen, why)] = _observed(asked, stopped, programs.named(asked.claim["kernel"]), [failed])
         if seen is None:
             raise Failure(f"cell {cell['name']}: {why}")
         taken.append((cell, seen))
@@ -239,20 +205,20 @@ def _in_guest(asked: guests.Question, claim: Claim, stopped: Event, kernel: Kern
 
 
 def _observed(
-    asked: guests.Question, claim: Claim, stopped: Event, kernel: Kernel, cells: list[Cell]
+    asked: guests.Question, stopped: Event, kernel: Kernel, cells: list[Cell]
 ) -> list[tuple[Json | None, str]]:
     """What a guest saw of each cell, on a copy of the state's image of its own, or None and why."""
     image = state(asked)
     written = sum(2 * cell.get("writes_bytes", 0) for cell in cells)
     with folder(roomy(len(cells) * (ROOM_BYTES + image.taken_bytes) + written)) as place:
-        jobs = [_job(asked, ["measure"], claim, disk, cells=[cell]) for disk, cell in enumerate(cells)]
-        disks = [str(images.copy(image, place / f"copy{disk}")) for disk in range(len(cells))]
+        jobs = [asked.job(HOME, ["measure"], disk, cells=[cell]) for disk, cell in enumerate(cells)]
+        disks = [images.copy(image, place / f"copy{disk}") for disk in range(len(cells))]
         limit_s = boot.START_S + sum(map(_limit_s, cells))
         ended = boot.boot(kernel, jobs, disks, limit_s=limit_s, virtual=is_virtual(asked.spec), stopped=stopped)
     seen: list[tuple[Json | None, str]] = []
     for number in range(len(cells)):
         try:
-            said = _answer_of(ended, number)
+            said = ended.answer(number)
         except Failure as why:
             seen.append((None, str(why)))
             continue
@@ -275,3 +241,4 @@ VERBS: dict[str, Callable[[guests.Question, bool], Json]] = {
     "evidence": evidence,
     "measure": measure,
 }
+"""Those that guests answer; the others this machine itself does, and opens no target for them."""

@@ -15,17 +15,14 @@ from pathlib import Path
 from fsage.api.host import guests
 from fsage.api.model import Failure, Json, in_words
 
+from ..model import MOUNTS
 from ..model.programs import module_places
 from . import PLACES, provide
 from .uml import Uml
 
-POINT = Path("/dev/state")
-"""Where images are mounted: in the guest's own /dev, for all else belongs to whoever runs fsage."""
 IMAGES = Path("/dev/images")
 """Where a guest sees images as files: they may lie in the /dev/shm of this machine, which its own /dev hides."""
-
-
-GUEST = guests.Guest(Uml, POINT)
+GUEST = guests.Guest(Uml, Path(MOUNTS))
 
 
 def device_of(job: Json) -> str:
@@ -41,7 +38,7 @@ def device_of(job: Json) -> str:
 def answer_to(job: Json) -> Json:
     """Do a piece of work, with the modules that it needs."""
     try:
-        provide(GUEST.filesystem_of(job))
+        provide(job["filesystem"])
         device = device_of(job)
     except (Failure, OSError) as why:
         return {"error": in_words(why)}

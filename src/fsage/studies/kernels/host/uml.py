@@ -24,7 +24,7 @@ class Uml(guests.GuestTarget, facts.Uml):
         try:
             images.mkfs(spec["filesystem"])
             images.limit_gib()
-            why = programs.why_not(asked.builder_of(spec), spec["filesystem"])
+            why = programs.why_not(programs.some(None, facts.is_virtual(spec)), spec["filesystem"])
             if why:
                 missing.append(why)
         except Refusal as why:
@@ -37,7 +37,9 @@ class Uml(guests.GuestTarget, facts.Uml):
 
     @classmethod
     def answered(cls, verb: str, given: Json, request: Any, check: bool) -> Json | None:
-        return asked.answer(guests.Question(cls, given, request), verb, check)
+        if verb not in asked.VERBS:
+            return None
+        return asked.VERBS[verb](guests.Question(cls, given, request), check)
 
     @classmethod
     def counted(cls, job: Any) -> Iterator[Json]:

@@ -109,11 +109,15 @@ LOOK_EVERY_S = 0.05
 
 
 class Kernel(NamedTuple):
-    """A kernel that is a program. `libraries`: those of its own release, where it was unpacked with them."""
+    """A kernel that is a program."""
 
     name: str
     program: Path
-    libraries: Path | None = None
+
+    @property
+    def libraries(self) -> Path:
+        """Those of its own release, where it was unpacked with them."""
+        return self.program.parent / "lib"
 
 
 class Ended(NamedTuple):
@@ -123,11 +127,20 @@ class Ended(NamedTuple):
     why: str | None
     console: str
 
+    def answer(self, number: int = 0) -> Json:
+        """What it answered to a piece of its work. Raises Failure."""
+        if number >= len(self.answers):
+            raise Failure(self.why or "the guest did not come to it")
+        answer = self.answers[number]
+        if "error" in answer:
+            raise Failure(answer["error"])
+        return answer
+
 
 def boot(
     kernel: Kernel,
     work: Sequence[Json],
-    disks: Sequence[str],
+    disks: Sequence[Path],
     limit_s: float | None = None,
     virtual: bool = False,
     stopped: Event | None = None,
@@ -140,69 +153,72 @@ def boot(
     """
     check(kernel)
     limit_s = limit_s or START_S + JOB_S * len(work)
-    how = (kernel, work, disks, limit_s, virtual, stopped or Event())
-    hidden = registers.are_hidden(kernel.name, kernel.program)
-    ended = _booted(*how, hidden)
-    if not hidden and registers.TOO_MANY in ended.console:  # it has started nothing yet
-        registers.hidden_from.add(kernel.program)
-        return _booted(*how, True)
-    return ended
-
-
-def _booted(
-    kernel: Kernel,
-    work: Sequence[Json],
-    disks: Sequence[str],
-    limit_s: float,
-    virtual: bool,
-    stopped: Event,
-    hidden: bool,
-) -> Ended:
-    memory = memory_place()
+    stopped = stopped or Event()
     with folder() as own:
-        if virtual:
-            work = [{**job, "image": disks[job["disk"]]} for job in work]
-        (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
-        words = [sys.executable, "-S", "-m", GUEST, str(own), str(kernel.program)]
-        variables = {"PYTHONPATH": str(package()), "PATH": os.environ["PATH"]}
-        prefix = os.environ.get("PYTHONPYCACHEPREFIX")
-        if prefix:
-            variables["PYTHONPYCACHEPREFIX"] = prefix
-        given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-        start = f"{given} exec {shlex.join(words)}\n"
-        (own / "start").write_text(start, encoding="utf-8")
-        arguments = [f"mem={MEMORY_MIB}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
-        arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
-        arguments.append(f"initcall_blacklist={SPARED}")
-        if hidden:
-            arguments += registers.WITHOUT_AVX
-        arguments.append("seccomp=auto")  # since Linux 6.16 a guest's processes need no ptrace, and fault faster
-        if virtual:
-            arguments.append("time-travel=inf-cpu")
-        else:
-            for number, disk in enumerate(disks):
-                link = own / f"disk{number}"  # the name of an image may have commas and blanks, where a path may not
-                link.symlink_to(Path(disk).absolute())
-                arguments.append(f"ubd{'abcdefgh'[number]}={link}")
-        arguments += ["init=/bin/sh", "--", str(own / "start")]
-        environment = [f"TMPDIR={memory}", *([f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else [])]
-        program = [*registers.front(hidden), "env", *environment, f"./{kernel.program.name}", *arguments]
-        with open(own / "console", "w+b") as console, processor(stopped) as number:
-            keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number), *program]
-            process = subprocess.Popen(
-                keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
-            )
-            KEEPERS.add(process)
-            try:
-                status = process.wait()
-            finally:
-                KEEPERS.discard(process)
-                _end(process)
-            console.seek(0)
-            text = console.read().decode("utf-8", "replace")
+        arguments = _prepared(own, kernel, work, disks, virtual)
+        hidden = registers.are_hidden(kernel.name, kernel.program)
+        status, console = _run(own, kernel, arguments, limit_s, stopped, hidden)
+        if not hidden and registers.TOO_MANY in console:  # it has started nothing yet
+            registers.hidden_from.add(kernel.program)
+            status, console = _run(own, kernel, arguments, limit_s, stopped, True)
         answers = list(_answers(own / "answers.jsonl"))
-    why = None if len(answers) == len(work) else _why(kernel, status, text, limit_s)
-    return Ended(answers, why, text)
+    why = None if len(answers) == len(work) else _why(kernel, status, console, limit_s)
+    return Ended(answers, why, console)
+
+
+def answer_to(kernel: Kernel, job: Json, disk: Path, virtual: bool = False) -> Json:
+    """What a guest answers to one piece of work on one disk, which may take long. Raises Refusal, Failure."""
+    return boot(kernel, [{**job, "disk": 0}], [disk], LONGEST_S, virtual).answer()
+
+
+def _prepared(own: Path, kernel: Kernel, work: Sequence[Json], disks: Sequence[Path], virtual: bool) -> list[str]:
+    """Put what a guest reads into a folder of its own; the arguments of its kernel."""
+    if virtual:
+        work = [{**job, "image": str(disks[job["disk"]])} for job in work]
+    (own / "work.json").write_text(json.dumps(list(work)), encoding="utf-8")
+    words = [sys.executable, "-S", "-m", GUEST, str(own), str(kernel.program)]
+    variables = {"PYTHONPATH": str(package()), "PATH": os.environ["PATH"]}
+    prefix = os.environ.get("PYTHONPYCACHEPREFIX")
+    if prefix:
+        variables["PYTHONPYCACHEPREFIX"] = prefix
+    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    (own / "start").write_text(f"{given} exec {shlex.join(words)}\n", encoding="utf-8")
+    arguments = [f"mem={MEMORY_MIB}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"]
+    arguments += ["quiet", "panic=-1", "con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/"]
+    arguments.append(f"initcall_blacklist={SPARED}")
+    arguments.append("seccomp=auto")  # since Linux 6.16 a guest's processes need no ptrace, and fault faster
+    if virtual:
+        arguments.append("time-travel=inf-cpu")
+    else:
+        for number, disk in enumerate(disks):
+            link = own / f"disk{number}"  # the name of an image may have commas and blanks, where a path may not
+            link.symlink_to(disk.absolute())
+            arguments.append(f"ubd{'abcdefgh'[number]}={link}")
+    return [*arguments, "init=/bin/sh", "--", str(own / "start")]
+
+
+def _run(
+    own: Path, kernel: Kernel, arguments: list[str], limit_s: float, stopped: Event, hidden: bool
+) -> tuple[int, str]:
+    """Run a kernel on a processor of its own, with registers `hidden` from it or not; its status and console."""
+    if hidden:
+        arguments = [*registers.WITHOUT_AVX, *arguments]
+    memory = roomy(MEMORY_MIB * MIB, executed=True)  # a guest's memory is a file that is executed
+    environment = [f"TMPDIR={memory}", f"LD_LIBRARY_PATH={kernel.libraries}"]
+    program = [*registers.front(hidden), "env", *environment, f"./{kernel.program.name}", *arguments]
+    with open(own / "console", "w+b") as console, processor(stopped) as number:
+        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number), *program]
+        process = subprocess.Popen(
+            keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
+        )
+        KEEPERS.add(process)
+        try:
+            status = process.wait()
+        finally:
+            KEEPERS.discard(process)
+            _end(process)
+        console.seek(0)
+        return status, console.read().decode("utf-8", "replace")
 
 
 @contextlib.contextmanager
@@ -258,7 +274,7 @@ def package() -> Path:
     return place
 
 
-def disk(path: Path, size_bytes: int) -> str:
+def disk(path: Path, size_bytes: int) -> Path:
     """Make an empty disk for a guest, a file without blocks; its path. Raises Failure."""
     with open(path, "xb") as file:
         try:
@@ -268,7 +284,7 @@ def disk(path: Path, size_bytes: int) -> str:
                 f"{path} cannot be a file of {size_bytes} bytes, without blocks: {error.strerror}. `ulimit -f` and the "
                 f"file system of that folder say how large a file may be"
             ) from None
-    return str(path)
+    return path
 
 
 def end_all() -> None:
@@ -333,14 +349,12 @@ def check(kernel: Kernel) -> None:
         raise Refusal(f"{program} may not be executed by this user")
 
 
-def memory_place() -> Path:
-    """A folder for a guest's memory, which is a file that is executed. Raises Refusal."""
-    return roomy(MEMORY_MIB * MIB, executed=True)
-
-
 def roomy(size: int, executed: bool = False) -> Path:
-    """A folder with room for so many bytes that are gone after a command. Raises Refusal."""
+    """A folder with room for so many bytes that are gone after a command, `executed` or not. Raises Refusal."""
     seen = []
+    wanted = "a folder"
+    if executed:
+        wanted += " from which programs may be executed"
     for place in _places():
         status = os.statvfs(place)
         if executed and status.f_flag & os.ST_NOEXEC:
@@ -349,13 +363,9 @@ def roomy(size: int, executed: bool = False) -> Path:
             seen.append(f"{place} has {status.f_bavail * status.f_frsize // MIB} MiB")
         else:
             return place
-    if executed:
-        executable = " from which programs may be executed"
-    else:
-        executable = ""
     raise Refusal(
-        f"a guest needs {size // MIB} MiB in a folder{executable}: {', '.join(seen) or 'none can be written'}. Name "
-        "one as TMPDIR, or measure on a plain directory, which needs no kernel"
+        f"a guest needs {size // MIB} MiB in {wanted}: {', '.join(seen) or 'none can be written'}. Name one as TMPDIR, "
+        "or measure on a plain directory, which needs no kernel"
     )
 
 

@@ -41,6 +41,7 @@ class Image:
 
     path: Path
     facts: Json
+    is_new: bool = False
 
     @property
     def taken_bytes(self) -> int:
@@ -82,7 +83,7 @@ def made(name: str, how: Json, size_bytes: int, make: Callable[[Path], Json]) ->
     finally:
         part.unlink(missing_ok=True)
     _keep_to_limit()
-    return Image(path, facts)
+    return Image(path, facts, is_new=True)
 
 
 def copy(image: Image, to: Path) -> Path:

@@ -62,16 +62,18 @@ def _release(name: str) -> list[int]:
     return list(map(int, re.findall(r"\d+", name)))
 
 
+def _there() -> str:
+    return f"there is {', '.join(kernel.name for kernel in here()) or 'none'} here"
+
+
 def named(name: str) -> Kernel:
     """The kernel of this path, release or beginning of a release (6.1). Raises Refusal."""
     if "/" in name or Path(name).is_file():
         return Kernel(name, Path(name).resolve())
-    kernels = here()
-    for kernel in kernels:
+    for kernel in here():
         if f"{kernel.name}.".startswith(f"{name}."):
             return kernel
-    there = ", ".join(kernel.name for kernel in kernels) or "none"
-    raise Refusal(f"kernel {name!r}: there is {there} here. Name the path of a program, or {HOW}")
+    raise Refusal(f"kernel {name!r}: {_there()}. Name the path of a program, or {HOW}")
 
 
 def why_absent(names: Collection[str], virtual: bool) -> str | None:
@@ -91,37 +93,26 @@ def why_absent(names: Collection[str], virtual: bool) -> str | None:
             return why
     if not absent:
         return None
-    there = ", ".join(kernel.name for kernel in here()) or "none"
     return (
-        f"kernel {', '.join(absent)}: there is {there} here. `fsage kernels --fetch RELEASE` unpacks that of a "
-        "release of Debian (bullseye, bookworm, trixie, sid), --build makes one, and --config 'only={kernel: [...]}' "
-        "leaves cells out"
+        f"kernel {', '.join(absent)}: {_there()}. `fsage kernels --fetch RELEASE` unpacks that of a release of Debian "
+        "(bullseye, bookworm, trixie, sid), --build makes one, and --config 'only={kernel: [...]}' leaves cells out"
     )
 
 
-def some(name: str | None) -> Kernel:
-    """The named one, else the newest that is here. Raises Refusal."""
-    if name:
-        return named(name)
-    kernels = here()
-    if not kernels:
-        raise Refusal(f"no kernel that is a program is here: {HOW}")
-    return kernels[-1]
-
-
-def with_virtual_time(name: str | None) -> Kernel:
-    """The same, of those whose seconds can be virtual. Raises Refusal."""
+def some(name: str | None, virtual: bool = False) -> Kernel:
+    """The named one, else the newest that is here; its seconds can be `virtual`, if need be. Raises Refusal."""
     if name:
         kernel = named(name)
-        why = why_not_virtual(kernel)
+        why = why_not_virtual(kernel) if virtual else None
         if why:
             raise Refusal(why)
         return kernel
-    able = [kernel for kernel in here() if not why_not_virtual(kernel)]
-    if not able:
-        there = ", ".join(kernel.name for kernel in here()) or "none"
-        raise Refusal(f"device_model virtual needs a kernel with time travel; there is {there} here: {HOW_VIRTUAL}")
-    return able[-1]
+    able = [kernel for kernel in here() if not virtual or not why_not_virtual(kernel)]
+    if able:
+        return able[-1]
+    if virtual:
+        raise Refusal(f"device_model virtual needs a kernel with time travel; {_there()}: {HOW_VIRTUAL}")
+    raise Refusal(f"no kernel that is a program is here: {HOW}")
 
 
 @cache
@@ -129,8 +120,8 @@ def why_not_virtual(kernel: Kernel) -> str | None:
     """Why a kernel cannot give virtual seconds of a disk, by its own configuration; None where it can."""
     try:
         check(kernel)
-        own = ["env", f"LD_LIBRARY_PATH={kernel.libraries}"] if kernel.libraries else []
-        lines = run([*own, str(kernel.program), "--showconfig"], kernel.program.parent).splitlines()
+        words = ["env", f"LD_LIBRARY_PATH={kernel.libraries}", str(kernel.program), "--showconfig"]
+        lines = run(words, kernel.program.parent).splitlines()
     except (Refusal, Failure) as why:
         return str(why)
     missing = [f"CONFIG_{key}" for key in VIRTUAL if f"CONFIG_{key}=y" not in lines]
@@ -140,8 +131,8 @@ def why_not_virtual(kernel: Kernel) -> str | None:
 
 
 def of(program: Path) -> Kernel:
-    """The kernel in a folder of its own, which has its name and may have a C library beside it."""
-    return Kernel(program.parent.name, program, program.parent / "lib")
+    """The kernel in a folder of its own, which has its name."""
+    return Kernel(program.parent.name, program)
 
 
 def fetch(release: str) -> Kernel:
