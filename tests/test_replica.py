@@ -38,7 +38,7 @@ from fsage.layouts import extents, saved
 from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
 from fsage.plan import Plan
-from fsage.studies.replica import age, inputs
+from fsage.studies.replica import inputs
 from fsage.studies.replica.free import Windows
 from fsage.studies.replica.host.whole_extents import in_turns
 from fsage.studies.replica.model import Replica
@@ -363,23 +363,6 @@ def test_what_a_text_of_sizes_says_is_true_of_each_draw(classes, data):
     assert (places[1:, 0] > places[:-1, 1]).all() and places[0, 0] >= 0 and places[-1, 1] <= head.device_bytes
     assert head.device_bytes == (device_bytes or head.device_bytes) > free_bytes
     assert (lay(store, (1, 1))[1] == places).all()
-
-
-def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
-    """`fsage age freesp.txt`: the text itself is the layout, and each step draws from it with its own number."""
-    text = EVIDENCE.parent / "trials" / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt"
-    study, said = age.prepare([str(text)], CONFIG, tmp_path / "age", None, None)
-    assert "what it does not say is drawn 5 times, each a structure of its own" in said[1]
-    made = load_study(tmp_path / "age" / study / f"{study}.yaml")
-    assert made.states.structures == 5
-    layout = tmp_path / "age" / study / "layouts" / made.states.layouts[0]
-    assert layout.read_bytes() == text.read_bytes()
-    drawn_once, again = (read_free(str(layout), (1, draw)).places for draw in (1, 2))
-    assert len(drawn_once) == len(again) == 75_606 and not (drawn_once == again).all()
-    with pytest.raises(ValueError, match="freesp says nothing of where free extents lie"):
-        save_free(str(text), tmp_path / "saved.gz")
-    with pytest.raises(ValueError, match="--at and --delete need its free extents"):
-        age.prepare([str(text)], CONFIG, tmp_path / "age", None, None, age.WhatIf(at=(90.0,)))
 
 
 def test_how_much_of_an_interval_is_of_the_draws():
