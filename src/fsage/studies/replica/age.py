@@ -21,7 +21,7 @@ from fsage.api.study import DeclaredTarget, Plan, enough_units
 from fsage.layouts.extents import Head
 
 from . import whole
-from .free import deleted, filled
+from .free import deleted, filled, size_of
 from .recipe import COPIED, EMPTY, JOINED
 from .whole import LAYOUTS, Base
 
@@ -63,8 +63,7 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, free_space: Free, is_full: bool = False) -> Layout:
         """The layout of free space that was read or changed."""
-        places = free_space.places
-        return cls(free_space.head, int((places[:, 1] - places[:, 0]).sum()), len(places), is_full)
+        return cls(free_space.head, size_of(free_space.places), len(free_space.places), is_full)
 
 
 Layouts = dict[str, Layout]
@@ -135,7 +134,7 @@ def _read(source: str, what_if: WhatIf, draws: int, folder: Path, layouts: Layou
     percent = free_space.store["fullness_percent"]
     layout = Layout.of(free_space, percent is not None and percent >= FULL_PERCENT)
     layouts[name] = layout
-    fullness = "how full is not told" if percent is None else f"{percent:.1f}% full"
+    fullness = "how full is not known" if percent is None else f"{percent:.1f}% full"
     sentences = [f"{name}: {fullness}, {layout.extents:,} free extents, by {head.source}"]
     sentences += free_space.store["warnings"]
     if layout.is_full:
