@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_targets import claimed
 from recorded import file_of, measured, taken
-from records import CONFIG, build, contents, undrawn
+from records import build, contents, undrawn
 from small_filesystems import MIB, small
 from states import bring
 from tiers import first_of
@@ -373,21 +373,6 @@ def test_how_much_of_an_interval_is_of_the_draws():
     rows["rate"] = [90, 100, 110, 91, 101, 109, 92, 99, 112]
     assert share_of_draws(rows, "rate") == 0
     assert share_of_draws(rows[rows["structure"] == 1], "rate") is None
-
-
-@pytest.mark.parametrize(
-    ("layouts", "why"),
-    [
-        ("[../../etc/shadow]", "is not the name of a file in layouts/"),
-        ("[ost.txt, ost.gz]", "another layout's name"),
-        ("[empty.gz]", "or 'empty'"),
-    ],
-)
-def test_a_layout_is_named_by_a_file_in_its_folder_and_by_nothing_else(tmp_path, layouts, why):
-    path = tmp_path / "replica.yaml"
-    path.write_text((CONFIG / "replica.yaml").read_text().replace("[example.gz]", layouts))
-    with pytest.raises(StudyError, match=why):
-        load_study(path)
 
 
 def test_the_page_of_a_replica_shows_the_original_beside_it_and_how_exactly_it_was_copied(tmp_path):
