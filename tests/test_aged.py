@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import random
@@ -27,7 +26,6 @@ from fsage.statistics import Ratio
 from fsage.studies.aged import model
 from fsage.studies.aged.model import Age
 from fsage.studies.replica.model import KeepFreeSpace
-from fsage.study import StudyError
 from fsage.study.files import load_study
 
 root = pytest.mark.root
@@ -100,15 +98,6 @@ def test_a_file_that_use_did_not_leave_is_noticed(local_target):
         verify(mounts, [age], token["notes"]["age"]["capacity_bytes"], token["notes"])
 
 
-def test_each_replica_follows_its_original_on_the_way_to_the_next():
-    study = load_study(CONFIG / "replica_validity.yaml")
-    states = expand(study)
-    assert [state.name for state in states[:3]] == ["churn.original", "churn.copied", "churn.joined"]
-    for before, after in itertools.pairwise(states):
-        if before.population == after.population:
-            assert after.parts[: len(before.parts)] == before.parts
-
-
 def test_the_page_says_whether_replica_and_original_agree(tmp_path):
     """Records whose rates are planted: the replica of churn costs what its original does, that of logs does not."""
     study = load_study(CONFIG / "replica_validity.yaml")
@@ -152,10 +141,3 @@ def planted(study, factors):
         made["layout"] = {**made["layout"], "notes": {}, "digest": state.name}
         records.append(made)
     return records
-
-
-def test_a_study_that_cannot_become_as_full_as_it_says_is_refused(tmp_path):
-    text = (CONFIG / "replica_validity.yaml").read_text().replace("written_percent: 200", "written_percent: 60")
-    (tmp_path / "replica_validity.yaml").write_text(text)
-    with pytest.raises(StudyError, match="60% written cannot fill 70%"):
-        load_study(tmp_path / "replica_validity.yaml")

@@ -225,6 +225,7 @@ def test_without_a_database_four_files_fill_the_target_and_nothing_is_hot():
         ("prealloc", {"preallocation_size": ["1M", "1022K"], "deleted": 1}, "1022K is no multiple of 4K, a block"),
         ("replica", {"layouts": ["a.txt", "a.gz"]}, "it is another layout's name"),
         ("replica", {"layouts": ["empty.txt"]}, "it is another layout's name, or 'empty'"),
+        ("replica", {"layouts": ["../../etc/shadow"]}, "is not the name of a file in layouts/"),
     ],
 )
 def test_states_that_cannot_be_are_refused(name, block, why):

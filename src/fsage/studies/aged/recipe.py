@@ -48,7 +48,7 @@ class States(Strict):
     reuse: Literal["nested"] = Field("nested", description="each replica copies the original of the state before")
 
     @model_validator(mode="after")
-    def _something_that_may_be(self) -> States:
+    def _keys_fit(self) -> States:
         with Problems() as wrong:
             names = [*self.ways, *map(name_of, self.images)]
             if not names:
@@ -62,11 +62,6 @@ class States(Strict):
                     "but no file system withstands every malicious image. `trusted: true` says that you trust its maker"
                 )
                 wrong.add("trusted", text)
-        return self
-
-    @model_validator(mode="after")
-    def _it_becomes_full(self) -> States:
-        with Problems() as wrong:
             if self.written_percent < self.fullness_percent:
                 text = f"{self.written_percent}% written cannot fill {self.fullness_percent}%; it is at least as much"
                 wrong.add("written_percent", text)

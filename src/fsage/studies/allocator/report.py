@@ -6,7 +6,7 @@ Rows are groups of cells with the parameters of their call: `request_size` or `e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,7 @@ from fsage.api.model import round_size
 from fsage.api.report import Answer, Data, Section, View, counted, dataset, figures, groups, statistics, words
 from fsage.studies.limits import report as limits
 
-from .model import considered
+from .model import PlantFreeSpace, considered
 
 CALL_MS = "fallocate_ms"
 UNLINK_MS = "unlink_ms"
@@ -26,6 +26,7 @@ SHOWN_BYTES = 32 << 20
 FULLNESS = figures.Axis("fullness, %")
 CODES = "A state such as 80.64K is a target that is 80% full, its free space in holes of 64 KiB at equal distances."
 OPTION = "mb_optimize_scan"
+Row = dict[str, Any]
 ORDER = ["x", "hole_bytes", "run_percent", "request_size", "extents", "cache", OPTION]
 
 
@@ -51,7 +52,7 @@ def answer(data: Data) -> Answer | None:
     in_state = of_size[of_size["state"] == state]
     parts = [f"{_said(row, rows)} {_call(row)}" for row in in_state.to_dict("records")]
     unended = any("more than" in part for part in parts)
-    noted = _planted(data, state)
+    noted = data.notes.get(state, {}).get(PlantFreeSpace.kind, {})
     said = words.sentences(
         "allocator/answer",
         fullness=f"{data.axes_of(state)['fullness_percent']:g}",
@@ -68,19 +69,14 @@ def answer(data: Data) -> Answer | None:
     return Answer(said[:2], figure, data.cards, CODES)
 
 
-def _planted(data: Data, state: str) -> dict[str, Any]:
-    notes: dict[str, Any] = data.notes.get(state, {}).get("plant_free_space", {})
-    return notes
-
-
-def _said(row: dict[str, Any], rows: pd.DataFrame) -> str:
+def _said(row: Row, rows: pd.DataFrame) -> str:
     """'14 ms (13 to 15)', or that the calls did not end."""
     same = _same(rows, row)
-    unended = same.loc[same["measure"] == "fallocate_unended", "median"]
-    if len(unended) and unended.iloc[0] > 0:
-        cpu_ms = same.loc[same["measure"] == "fallocate_cpu_ms", "median"].iloc[0]
+    unended = same.get("fallocate_unended")
+    if unended and unended["median"] > 0:
+        cpu_ms = same["fallocate_cpu_ms"]["median"]
         return f"more than {row['median'] / 1e3:.0f} s ({cpu_ms / row['median']:.0%} of a processor)"
-    return f"{_number(row['median'])} ms{_ends(row)}"
+    return _shown(row, " ms")
 
 
 def _number(value: float) -> str:
@@ -90,26 +86,31 @@ def _number(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _ends(row: Mapping[str, Any]) -> str:
-    """Its interval, ' (13 to 15)'; '' where there is none."""
+def _shown(row: Row | None, unit: str = "") -> str:
+    """A median with its interval, '14 (13 to 15)', where there is one; a dash for a measure that is not there."""
+    if row is None:
+        return Section.NONE
     if pd.isna(row["low"]):
-        return ""
-    return f" ({_number(row['low'])} to {_number(row['high'])})"
+        interval = ""
+    else:
+        interval = f" ({_number(row['low'])} to {_number(row['high'])})"
+    return f"{_number(row['median'])}{unit}{interval}"
 
 
-def _same(rows: pd.DataFrame, row: dict[str, Any]) -> pd.DataFrame:
-    """The other measures of the same cells."""
+def _same(rows: pd.DataFrame, row: Row) -> dict[str, Row]:
+    """All measures of the same cells, by their names."""
     keys = ["state", "request_size", "extents", "cache", OPTION]
     wanted = pd.Series({key: str(row[key]) for key in keys})  # as texts, what is missing is alike too
-    return rows[(rows[keys].map(str) == wanted).all(axis=1)]
+    same = rows[(rows[keys].map(str) == wanted).all(axis=1)]
+    return {other["measure"]: other for other in same.to_dict("records")}
 
 
-def _call(row: dict[str, Any]) -> str:
+def _call(row: Row) -> str:
     """'cold', 'cold with mb_optimize_scan=0'."""
     return row["cache"] + ("" if pd.isna(row[OPTION]) else f" with {OPTION}={row[OPTION]:g}")
 
 
-def _read(rows: pd.DataFrame, state: str, size: float) -> dict[str, Any]:
+def _read(rows: pd.DataFrame, state: str, size: float) -> Row:
     """What was read for a cold call: medians by measure, and the option with which."""
     of_call = rows[(rows["state"] == state) & (rows["request_size"] == size) & (rows["cache"] == "cold")]
     of_call = of_call.sort_values(OPTION, ascending=False, na_position="first", kind="stable")
@@ -120,7 +121,7 @@ def _read(rows: pd.DataFrame, state: str, size: float) -> dict[str, Any]:
     return {"read": read, "read_option": option}
 
 
-def _beside(rows: pd.DataFrame, in_state: pd.DataFrame, size: float, unended: bool) -> dict[str, Any]:
+def _beside(rows: pd.DataFrame, in_state: pd.DataFrame, size: float, unended: bool) -> Row:
     """What the option does in the fullest state; or how much longer it takes than the next smaller call.
 
     Where calls did not end: what the next smaller call takes.
@@ -128,34 +129,28 @@ def _beside(rows: pd.DataFrame, in_state: pd.DataFrame, size: float, unended: bo
     smaller = in_state[in_state["request_size"] < size]
     smaller = smaller[smaller["request_size"] == smaller["request_size"].max()]
     same = in_state[in_state["request_size"] == size]
-    shorter = []
-    by_option = {}
-    against = []
+    beside: Row = {"smaller": "", "shorter": [], "by_option": {}, "against": []}
+    if len(smaller):
+        beside["smaller"] = round_size(smaller["request_size"].iloc[0])
     if unended:
-        shorter = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
-    else:
-        by_option = _by_option(same)
-    if not unended and not by_option:
-        samples = dict(zip(same["cache"], same["samples"], strict=True))
-        for cache, of_smaller in dict(zip(smaller["cache"], smaller["samples"], strict=True)).items():
-            if cache in samples:
-                against.append(f"{words.times(statistics.ratio(samples[cache], of_smaller))} as long {cache}")
-    return {
-        "smaller": round_size(smaller["request_size"].iloc[0]) if len(smaller) else "",
-        "shorter": shorter,
-        "by_option": by_option,
-        "against": against,
-    }
+        beside["shorter"] = [f"{_said(row, rows)} {_call(row)}" for row in smaller.to_dict("records")]
+        return beside
+    for row, other in _by_option(same):
+        beside["by_option"][row["cache"]] = words.times(statistics.ratio(row["samples"], other["samples"]))
+    if not beside["by_option"]:
+        both = smaller.merge(same, on=["cache", OPTION], suffixes=("_smaller", ""))
+        for row in both.to_dict("records"):
+            times = words.times(statistics.ratio(row["samples"], row["samples_smaller"]))
+            beside["against"].append(f"{times} as long {_call(row)}")
+    return beside
 
 
-def _by_option(calls: pd.DataFrame) -> dict[str, str]:
-    """Cache -> how much longer calls take with OPTION 0 than with 1, where both were measured."""
-    factors = {}
-    for cache, part in calls.groupby("cache", sort=False):
-        samples = dict(zip(part[OPTION], part["samples"], strict=True))
-        if {0, 1} <= samples.keys():
-            factors[str(cache)] = words.times(statistics.ratio(samples[0], samples[1]))
-    return factors
+def _by_option(calls: pd.DataFrame) -> Iterator[tuple[Row, Row]]:
+    """The rows of each call with OPTION 0 and with 1, where both were measured."""
+    for _, part in calls.groupby(["state", "request_size", "cache"], sort=False):
+        by_option = {row[OPTION]: row for row in part.to_dict("records")}
+        if {0, 1} <= by_option.keys():
+            yield by_option[0], by_option[1]
 
 
 def _over_fullness(of_size: pd.DataFrame) -> figures.Figure | None:
@@ -195,18 +190,10 @@ def calls(data: Data) -> Section | None:
     if of_calls.empty:
         return None
     present = [name for name in COUNTS if (rows["measure"] == name).any()]
-    heads = [
-        "state",
-        "call",
-        "",
-        "ms",
-        "of it CPU, ms",
-        "kernel threads, ms",
-        *(name.replace("_", " ") for name in present),
-    ]
-    table = [heads]
+    heads = ["state", "call", "", "ms", "of it CPU, ms", "kernel threads, ms"]
+    table = [heads + [name.replace("_", " ") for name in present]]
     for row in of_calls.to_dict("records"):
-        same = _same(rows, row).drop_duplicates("measure").set_index("measure")["median"]
+        same = {name: other["median"] for name, other in _same(rows, row).items()}
         shown = [
             _number(same[name]) if name in same else Section.NONE for name in ("fallocate_cpu_ms", "kernel_threads_ms")
         ]
@@ -231,18 +218,17 @@ def planted(data: Data) -> Section | None:
     table = [["state", "call", OPTION, "group of the run", "computed", "counted", "ms"]]
     points = []
     for row in rows[rows["measure"] == CALL_MS].to_dict("records"):
-        same = _same(rows, row)
-        of_groups = same.loc[same["measure"] == "groups_considered"]
-        group = _planted(data, row["state"]).get("run_group")
-        if of_groups.empty or group is None:
+        counts = _same(rows, row).get("groups_considered")
+        group = data.notes.get(row["state"], {}).get(PlantFreeSpace.kind, {}).get("run_group")
+        if counts is None or group is None:
             continue
         expected = considered(group, bool(row[OPTION]))
-        found = of_groups.iloc[0]["median"]
-        agree = "exactly" if of_groups.iloc[0]["samples"] == [expected] * of_groups.iloc[0]["n"] else "not always"
+        found = counts["median"]
+        agree = "exactly" if set(counts["samples"]) == {expected} else "not always"
         size = round_size(row["request_size"])
         option = f"{row[OPTION]:g}"
-        said = f"{_number(row['median'])}{_ends(row)}"
-        table.append([row["state"], size, option, f"{group:,}", f"{expected:,}", f"{found:,.0f}, {agree}", said])
+        found_text = f"{found:,.0f}, {agree}"
+        table.append([row["state"], size, option, f"{group:,}", f"{expected:,}", found_text, _shown(row)])
         points.append({**row, "x": float(found), "name": f"{size}, {OPTION}={option}"})
     if not points:
         return None
@@ -264,14 +250,12 @@ def planted(data: Data) -> Section | None:
 
 def option(data: Data) -> Section | None:
     """How much longer calls take with mb_optimize_scan=0 than with 1."""
-    rows = rows_of(data, CALL_MS)
     table = [["state", "call", "", f"{OPTION}=0, ms", f"{OPTION}=1, ms", "ratio"]]
-    for (state, size, cache), part in rows.groupby(["state", "request_size", "cache"], sort=False):
-        by_option = {row[OPTION]: row for row in part.to_dict("records")}
-        if {0, 1} <= by_option.keys():
-            ends = [f"{_number(by_option[k]['median'])}{_ends(by_option[k])}" for k in (0, 1)]
-            factor = words.times(statistics.ratio(by_option[0]["samples"], by_option[1]["samples"]))
-            table.append([state, round_size(size), cache, *ends, factor])
+    for row, other in _by_option(rows_of(data, CALL_MS)):
+        call = [row["state"], round_size(row["request_size"]), row["cache"]]
+        table.append(
+            [*call, _shown(row), _shown(other), words.times(statistics.ratio(row["samples"], other["samples"]))]
+        )
     if len(table) == 1:
         return None
     text = (
@@ -292,11 +276,8 @@ def unlinks(data: Data) -> Section | None:
     of_calls = of_calls.assign(name=names)
     table = [["state", "extents", "unlink, ms", "until free, ms", "kernel threads, ms"]]
     for row in of_calls.to_dict("records"):
-        same = _same(rows, row).drop_duplicates("measure").set_index("measure")
-        shown = [
-            f"{_number(same.loc[name, 'median'])}{_ends(same.loc[name])}" if name in same.index else Section.NONE
-            for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")
-        ]
+        same = _same(rows, row)
+        shown = [_shown(same.get(name)) for name in (UNLINK_MS, "freed_ms", "kernel_threads_ms")]
         table.append([row["name"], f"{row['extents']:,.0f}", *shown])
     plots = []
     if of_calls["extents"].nunique() > 1:

@@ -93,8 +93,7 @@ class Populate(Step):
 
     def achieve(self, shares: list[Achieved], done: list[Step], capacity_bytes: int) -> None:
         """A generation more."""
-        sizes = self.sizes(capacity_bytes)
-        shares.append(self.filled(sizes, capacity_bytes, self.percent))
+        shares.append(self.filled(self.sizes(capacity_bytes), capacity_bytes, self.percent))
 
 
 @lru_cache(maxsize=8)
@@ -158,7 +157,9 @@ class Fragment(Step):
         """How much of the generation was deleted."""
         sizes = sizes_of(done, self.generation, capacity_bytes)
         lost = self.to_delete(len(sizes))
-        shares[-1]["fragmentation_percent"] = self.percent
-        shares[-1]["deleted_files"] = len(lost)
-        shares[-1]["deleted_share_files"] = len(lost) / len(sizes) if sizes else 0.0
-        shares[-1]["deleted_share_bytes"] = sum(sizes[index] for index in lost) / sum(sizes) if sizes else 0.0
+        share = shares[-1]
+        share["fragmentation_percent"] = self.percent
+        share["deleted_files"] = len(lost)
+        if sizes:
+            share["deleted_share_files"] = len(lost) / len(sizes)
+            share["deleted_share_bytes"] = sum(sizes[index] for index in lost) / sum(sizes)

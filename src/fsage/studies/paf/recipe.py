@@ -68,37 +68,31 @@ class States(Strict):
     _alike_once: bool = PrivateAttr(True)
 
     @model_validator(mode="after")
-    def _seeds_are_known(self) -> States:
+    def _keys_fit(self) -> States:
         with Problems() as wrong:
             unseeded = not self.notation or any(structure.seed is None for structure in self.notation)
-            if isinstance(self.structures, dict):
-                counts = self.structures
-            else:
-                counts = {DEFAULT: self.structures}
-            if max(counts.values(), default=1) > 1 and self.seed is None and unseeded:
+            if max(self._counts.values(), default=1) > 1 and self.seed is None and unseeded:
                 wrong.add("structures", "more than one needs a 'seed' to count from, for seeds name the states")
-        return self
-
-    @model_validator(mode="after")
-    def _axes_or_notation(self) -> States:
-        with Problems() as wrong:
             for axis in AXES:
                 if bool(getattr(self, axis)) == bool(self.notation):
                     text = "goes without 'notation', which names whole structures" if self.notation else "is missing"
                     wrong.add(axis, text)
             if isinstance(self.structures, dict) and not wrong.found:
-                one_size = self.model_copy(update={"file_size": self.file_size[:1]})  # their names are the same
-                names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(one_size)))]
+                names = [DEFAULT, *dict.fromkeys(map(_generations, _structures(self)))]
                 for name in self.structures:
                     if name not in names:
                         wrong.add(("structures", name), unknown_value(name, names))
         return self
 
+    @property
+    def _counts(self) -> dict[str, int]:
+        if isinstance(self.structures, dict):
+            return self.structures
+        return {DEFAULT: self.structures}
+
     def layouts_of(self, structure: PaF) -> int:
         """How many layouts of a structure are wanted."""
-        if isinstance(self.structures, int):
-            return self.structures
-        return self.structures.get(_generations(structure), self.structures.get(DEFAULT, 1))
+        return self._counts.get(_generations(structure), self._counts.get(DEFAULT, 1))
 
     def built(self, structure: PaF) -> int:
         """How many of them are built: one where they are all alike."""
@@ -148,15 +142,15 @@ def expand(states: States) -> list[State]:
     return sorted(made, key=place)
 
 
-def _state(structure: PaF, states: States, number: int, filler: Filler, swept: bool) -> State:
-    """Return the state of a structure, or of its `number`-th repetition with a seed of its own.
+def _state(structure: PaF, states: States, repetition: int, filler: Filler, swept: bool) -> State:
+    """Return the state of a structure, or of its `repetition`-th one with a seed of its own.
 
     Where a study has several ways of laying filler (`swept`), the state is named after its own too.
     """
     several = states.built(structure) > 1
     if several:
         first = states.seed if structure.seed is None else structure.seed
-        structure = replace(structure, seed=(first or 0) + number - 1)
+        structure = replace(structure, seed=(first or 0) + repetition - 1)
     generations = structure.generations
     sizes = ",".join(map(format_size, structure.sizes_bytes))
     seed = "" if structure.seed is None else f"+{structure.seed}"
@@ -173,6 +167,17 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
             "file_size": structure.sizes_bytes[0],
         }
     axes |= filler._asdict()
+    steps: list[Step] = []
+    nominal_generations = []
+    for number, generation in enumerate(generations):
+        file_bytes = structure.sizes_of(number)
+        capacity = generation.capacity_percent
+        fragmentation = generation.fragmentation_percent
+        steps.append(Populate(number + 1, capacity, file_bytes, structure.seed, *filler))
+        if fragmentation:
+            steps.append(Fragment(number + 1, fragmentation, structure.seed))
+        percents = {"capacity_percent": capacity, "fragmentation_percent": fragmentation}
+        nominal_generations.append({**percents, "file_sizes_bytes": list(file_bytes)})
     nominal = {
         "recipe": "paf",
         "notation": str(structure),
@@ -182,32 +187,26 @@ def _state(structure: PaF, states: States, number: int, filler: Filler, swept: b
         "file_size_bytes": axes.get("file_size"),
         "fullness_percent": structure.fullness_percent,
         "axes": filler.nominal(),
-        **({"structure": number} if several else {}),
-        "generations": [
-            {
-                "capacity_percent": generation.capacity_percent,
-                "fragmentation_percent": generation.fragmentation_percent,
-                "file_sizes_bytes": list(structure.sizes_of(number)),
-            }
-            for number, generation in enumerate(generations)
-        ],
+        "generations": nominal_generations,
     }
-    parts = [part for number in range(len(generations)) for part in _parts(structure, number, filler)]
-    return State(name, population, axes, nominal, tuple(parts), states.layouts_of(structure))
+    if several:
+        nominal["structure"] = repetition
+    return State(name, population, axes, nominal, tuple(steps), states.layouts_of(structure))
 
 
 def _against_equally_full(made: list[State]) -> list[State]:
     """Let each fragmented state name the unfragmented one that is equally full and of filler laid alike, if any."""
-    whole = {
-        (state.nominal["fullness_percent"], str(state.nominal["axes"])): state.name
-        for state in made
-        if state.axes.get("fragmentation") == 0
-    }
+    whole = {_laid(state): state.name for state in made if state.axes.get("fragmentation") == 0}
     for number, state in enumerate(made):
-        equal = whole.get((state.nominal["fullness_percent"], str(state.nominal["axes"])))
+        equal = whole.get(_laid(state))
         if equal not in (None, state.name):
             made[number] = state._replace(nominal={**state.nominal, "reference": equal})
     return made
+
+
+def _laid(state: State) -> tuple[float, str]:
+    """How full a state is, and how its filler was laid."""
+    return state.nominal["fullness_percent"], str(state.nominal["axes"])
 
 
 def built(steps: Sequence[Step], capacity_bytes: int) -> str:
@@ -221,13 +220,3 @@ def built(steps: Sequence[Step], capacity_bytes: int) -> str:
     else:
         each = tuple(size for (size,) in sizes)
     return str(PaF(generations, populates[0].seed, each, capacity_bytes // 1024))
-
-
-def _parts(structure: PaF, number: int, filler: Filler) -> list[Step]:
-    generation = structure.generations[number]
-    sizes = tuple(structure.sizes_of(number))
-    populate = Populate(number + 1, generation.capacity_percent, sizes, structure.seed, *filler)
-    fragment = Fragment(number + 1, generation.fragmentation_percent, structure.seed)
-    if generation.fragmentation_percent:
-        return [populate, fragment]
-    return [populate]

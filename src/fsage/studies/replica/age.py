@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from fsage.api.study import DeclaredTarget, Plan, enough_units
 from fsage.layouts.extents import Head
 
 from . import whole
-from .free import deleted, filled
+from .free import deleted, filled, size_of
 from .recipe import COPIED, EMPTY, JOINED
 from .whole import LAYOUTS, Base
 
@@ -52,139 +52,138 @@ class WhatIf(NamedTuple):
     defragmented: bool = False
 
 
-NOTHING_ELSE = WhatIf()
+class Layout(NamedTuple):
+    """A layout in a file of its own, of a source or made of one; `is_full`: what can still be had is tried in it."""
+
+    head: Head
+    free_bytes: int
+    extents: int
+    is_full: bool = False
+
+    @classmethod
+    def of(cls, free_space: Free, is_full: bool = False) -> Layout:
+        """The layout of free space that was read or changed."""
+        return cls(free_space.head, size_of(free_space.places), len(free_space.places), is_full)
+
+
+Layouts = dict[str, Layout]
+"""By their names."""
 
 
 def prepare(
-    sources: Sequence[str],
-    studies: Path,
-    folder: Path,
-    samples: int | None,
-    claim: Claim | None,
-    what_if: WhatIf = NOTHING_ELSE,
-    base: Base | None = None,
+    sources: Sequence[str], studies: Path, folder: Path, samples: int | None, what_if: WhatIf, base: Base
 ) -> tuple[str, list[str]]:
     """Write a study of the replicas of `sources` into a folder of its name in `folder`; the name, and what was read.
 
-    It is named after what was read: the same layouts are the same study, which is then resumed. `samples`: of a layout
-    larger than the target `base`; None: all are laid whole, on a target made like the original, where one can be made.
-    Of a text of sizes alone, draws (fsage.api.evidence). Samples and draws are five unasked. Raises ValueError.
+    It is named after what it measures: the same layouts are the same study, which is then resumed. `samples`: of a
+    layout larger than the target `base`; None: all are laid whole, on a target made like the original, where one can be
+    made. Of a text of sizes alone, draws (fsage.api.evidence). Samples and draws are five unasked. Raises ValueError.
     """
-    layouts = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
-    if layouts > MOST_LAYOUTS:
-        raise ValueError(f"{layouts} layouts; allowed are {MOST_LAYOUTS} at most")
+    count = len(sources) * (1 + len(what_if.at) + len(what_if.deleted))
+    if count > MOST_LAYOUTS:
+        raise ValueError(f"{count} layouts; allowed are {MOST_LAYOUTS} at most")
     for source in sources:
         if source != "-":
             os.stat(source)  # what is not there is named before what the target lacks
-    if base and (why := whole.why_none(base.target)):
+    why = whole.why_none(base.target)
+    if why:
         raise ValueError(f"{why}, such as target local (`--target local`, as root); nothing was touched")
-    block = yaml.safe_load((studies / f"{SHIPPED}.yaml").read_text(encoding="utf-8"))
+    for source in sources:
+        refuse_target(source, base.claim)
+    shipped = yaml.safe_load((studies / f"{SHIPPED}.yaml").read_text(encoding="utf-8"))
     there = next(above for above in (folder, *folder.parents) if above.is_dir())  # what is refused makes no folder
-    wanted = samples
-    digest = hashlib.sha256(f"{samples or 1}".encode())
-    names = list[str]()
-    sentences = list[str]()
-    heads = list[Head]()
-    rooms = list[Room]()
-    most_extents = 0
-    tried = False
-    least_free = ROOM_BYTES
+    layouts: Layouts = {}
+    sentences: list[str] = []
     with tempfile.TemporaryDirectory(prefix=".", dir=there) as place:
         for source in sources:
-            refuse_target(source, claim)
-            name = _name_of(source, names)
-            before = _free_blocks(source)
-            layout = Path(place) / f"{name}.gz"
-            free_space = save_free(source, layout, (SEED, 1))
-            why = free_space.head.why_no_copy()
-            if why:
-                shows = f"`./run fsage evidence {shlex.quote(source)}` shows how its free space lies"
-                raise ValueError(f"{source}: its age cannot be measured: {why}; {shows}")
-            if free_space.head.drawn:
-                if what_if.at or what_if.deleted:
-                    raise ValueError(
-                        f"{source}: --at and --delete need its free extents, of which it has the sizes only"
-                    )
-                samples = samples or DRAWS
-            digest.update(f"{name} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
-            names.append(name)
-            heads.append(free_space.head)
-            rooms.append(Room.of(free_space))
-            most_extents = max(most_extents, len(free_space.places))
-            percent = free_space.store["fullness_percent"]
-            least_free = min(least_free, free_space.store["free_bytes"])
-            sentences.append(
-                f"{name}: {'how full is not told' if percent is None else f'{percent:.1f}% full'}, "
-                f"{len(free_space.places):,} free extents, by {free_space.head.source}"
-            )
-            sentences += free_space.store["warnings"]
-            if percent is not None and percent >= FULL_PERCENT:
-                tried = True
-                sentences.append(f"{name}: so full that what can still be had is tried too")
-            if free_space.head.drawn:
-                sentences.append(f"{name}: what it does not say is drawn {samples} times, each a structure of its own")
-            if before != _free_blocks(source):
-                sentences.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
-            for more, changed in _if(free_space, name, names, what_if):
-                layout = Path(place) / f"{more}.gz"
-                write_free(changed, layout)
-                digest.update(f"{more} {hashlib.sha256(layout.read_bytes()).hexdigest()}".encode())
-                names.append(more)
-                rooms.append(Room.of(changed))
-        own = _own_target(heads, most_extents, base, wanted, sentences) if base else None
-        if own:
-            digest.update(own.name.encode())
-        if what_if.defragmented:
-            digest.update(b"defragmented")
-        sampled = base is not None and own is None and bool(whole.larger(heads, base))
-        size_bytes = whole.size_of(base) if base and not own else None
-        design = _design(block, names, samples or (DRAWS if sampled else 1), rooms, size_bytes)
-        digest.update(f"{design}".encode())
+            sentences += _read(source, what_if, samples or DRAWS, Path(place), layouts)
+        own, said = _own_target(layouts, base, samples)
+        sentences += said
+        block = _study_of(shipped, layouts, _design(shipped, layouts, samples, base, own), what_if.defragmented)
+        files = [Path(place) / f"{name}.gz" for name in layouts]
+        digest = hashlib.sha256(f"{block} {own and own.name}".encode())
+        for file in files:
+            digest.update(file.read_bytes())
         study = f"age_{digest.hexdigest()[:12]}"
-        block = _study_of(block, study, names, design, what_if.defragmented)
-        if tried:
-            block |= {"additional_cells": [TRIED]}
-        if tried and least_free < ROOM_BYTES:
-            block |= {"cells": TRIED, "additional_cells": [], "headline": []}
         (folder / study / LAYOUTS).mkdir(parents=True, exist_ok=True)
-        for name in names:
-            os.replace(Path(place) / f"{name}.gz", folder / study / LAYOUTS / f"{name}.gz")
-        if own and base:
+        for file in files:
+            os.replace(file, folder / study / LAYOUTS / file.name)
+        if own:
             sentences.append(whole.write(own, base, folder / study))
         written = Path(place) / "study.yaml"
-        written.write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+        written.write_text(yaml.safe_dump({**block, "name": study}, sort_keys=False), encoding="utf-8")
         os.replace(written, folder / study / f"{study}.yaml")
     return study, sentences
 
 
-def _own_target(
-    heads: Sequence[Head], most_extents: int, base: Base, samples: int | None, sentences: list[str]
-) -> DeclaredTarget | None:
+def _read(source: str, what_if: WhatIf, draws: int, folder: Path, layouts: Layouts) -> list[str]:
+    """Write the layout of a source, and what is made of it, to files of a folder, and add them to `layouts`.
+
+    Returns what is said of it. Raises ValueError.
+    """
+    name = _name_of(source, layouts)
+    before = _free_blocks(source)
+    free_space = save_free(source, folder / f"{name}.gz", (SEED, 1))
+    head = free_space.head
+    why = head.why_no_copy()
+    if why:
+        shows = f"`./run fsage evidence {shlex.quote(source)}` shows how its free space lies"
+        raise ValueError(f"{source}: its age cannot be measured: {why}; {shows}")
+    if head.drawn and (what_if.at or what_if.deleted):
+        raise ValueError(f"{source}: --at and --delete need its free extents, of which it has the sizes only")
+    percent = free_space.store["fullness_percent"]
+    layout = Layout.of(free_space, percent is not None and percent >= FULL_PERCENT)
+    layouts[name] = layout
+    fullness = "how full is not known" if percent is None else f"{percent:.1f}% full"
+    sentences = [f"{name}: {fullness}, {layout.extents:,} free extents, by {head.source}"]
+    sentences += free_space.store["warnings"]
+    if layout.is_full:
+        sentences.append(f"{name}: so full that what can still be had is tried too")
+    if head.drawn:
+        sentences.append(f"{name}: what it does not say is drawn {draws} times, each a structure of its own")
+    if before != _free_blocks(source):
+        sentences.append(f"{name}: warning: it changed while it was read, so its layout is not of one moment")
+    for word, option, change, percents in (
+        ("at", "--at", filled, what_if.at),
+        ("deleted", "--delete", deleted, what_if.deleted),
+    ):
+        for percent in percents:
+            variant = _not_taken(f"{name}_{word}_{percent:g}".replace(".", "_"), layouts)
+            try:
+                changed = change(free_space, percent, SEED)
+            except ValueError as error:
+                raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
+            write_free(changed, folder / f"{variant}.gz")
+            layouts[variant] = Layout.of(changed)
+    return sentences
+
+
+def _own_target(layouts: Layouts, base: Base, samples: int | None) -> tuple[DeclaredTarget | None, list[str]]:
     """The target that is made like the original, on which layouts are laid whole; None where `base` serves instead.
 
-    A file system chooses blocks in its own way. So one that `base` has not is refused where no target can be made like
-    it: ValueError. A larger one is then sampled, and one only made otherwise is laid on `base`, with a warning.
+    And what is said of it. A file system chooses blocks in its own way. So one that `base` has not is refused where no
+    target can be made like it: ValueError. A larger one is then sampled, and one only made otherwise is laid on `base`,
+    with a warning.
     """
+    heads = [layout.head for layout in layouts.values()]
     try:
         if samples:
             raise ValueError("--samples are taken on the target at hand")
-        target = whole.like(heads, most_extents, base)
+        target = whole.like(heads, max(layout.extents for layout in layouts.values()), base)
     except ValueError as why:
         others = [head for head in heads if not whole.is_of(head, base.target)]
         if others:
             raise ValueError(f"{whole.unlike(others[0], base)}: {why}; nothing was touched") from None
-        if samples:
-            return None
-        if whole.larger(heads, base):
-            sentences.append(f"warning: a layout larger than the target is not laid whole, but sampled: {why}")
-        elif base.target.of_kind.own_stores:
-            sentences.append(
+        said = []
+        if not samples and whole.is_larger(heads, base):
+            said = [f"warning: a layout larger than the target is not laid whole, but sampled: {why}"]
+        elif not samples and base.target.of_kind.own_stores:
+            said = [
                 f"warning: target {base.target.name} is not made as the original is, so a new file may have more or "
                 f"fewer extents there than on the original: {why}"
-            )
-        return None
-    sentences.append(whole.sentence(target, heads))
-    return target
+            ]
+        return None, said
+    return target, [whole.sentence(target, heads)]
 
 
 def planned(study: str, folder: Path, where: Where) -> Plan:
@@ -214,21 +213,6 @@ def amount_line(plan: Plan) -> list[str]:
     return [f"each task measures {claim['amount_mib']} MiB, {claim['amount_source']}"]
 
 
-def _if(free_space: Free, name: str, taken: Sequence[str], what_if: WhatIf) -> Iterator[tuple[str, Free]]:
-    """Variants of a layout, by name: scratch_at_80, scratch_deleted_10. Raises ValueError."""
-    changes: list[tuple[str, str, Callable[[Free, float, int], Free], Sequence[float]]] = [
-        ("at", "--at", filled, what_if.at),
-        ("deleted", "--delete", deleted, what_if.deleted),
-    ]
-    for word, option, change, percents in changes:
-        for percent in percents:
-            variant = _not_taken(f"{name}_{word}_{percent:g}".replace(".", "_"), taken)
-            try:
-                yield variant, change(free_space, percent, SEED)
-            except ValueError as error:
-                raise ValueError(f"{name}: {option} {percent:g}: {error}; nothing was touched") from None
-
-
 def refuse_target(source: str, claim: Claim | None) -> None:
     """Raise ValueError where `source`, if it is there, is the target itself, which is to be emptied."""
     for store in claim["stores"] if claim else ():
@@ -256,13 +240,13 @@ def _behind(device: int) -> list[Path]:
     return []
 
 
-def _name_of(source: str, taken: Sequence[str]) -> str:
+def _name_of(source: str, taken: Container[str]) -> str:
     """What a source is called: /mnt/scratch is scratch, ost0012.txt.gz is ost0012."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", Path(source).name.split(".")[0])[:40].strip("_")
     return _not_taken("layout" if name in ("", EMPTY) else name, taken)
 
 
-def _not_taken(name: str, taken: Sequence[str]) -> str:
+def _not_taken(name: str, taken: Container[str]) -> str:
     """A name, with a number where it is taken."""
     numbered = name
     number = 1
@@ -278,18 +262,6 @@ def _free_blocks(source: str) -> int | None:
     return None
 
 
-class Room(NamedTuple):
-    """How many bytes of how large a device are free."""
-
-    free_bytes: int
-    device_bytes: int
-
-    @classmethod
-    def of(cls, free_space: Free) -> Room:
-        """The room of a layout."""
-        return cls(int((free_space.places[:, 1] - free_space.places[:, 0]).sum()), free_space.head.device_bytes)
-
-
 class Design(NamedTuple):
     """How often what is measured, in which layouts and where: the keys of a study's `states` and `cells`."""
 
@@ -298,46 +270,56 @@ class Design(NamedTuple):
     iterations: int
 
 
-def _design(
-    shipped: object, names: Sequence[str], samples: int, rooms: Sequence[Room], size_bytes: float | None
-) -> Design:
+def _design(shipped: object, layouts: Layouts, samples: int | None, base: Base, own: DeclaredTarget | None) -> Design:
     """The design of a layout that is copied as it is: places of many files; of samples: two places in each.
 
     There are so many that a difference can be told from chance among all pairs of states. Where not so many files
-    have room, one is written so often at one place. `size_bytes`: of the target; None: all of a layout is laid.
+    have room, one is written so often at one place.
     """
     if not isinstance(shipped, dict) or not all(isinstance(shipped.get(key), dict) for key in ("states", "cells")):
         raise ValueError(f"config/{SHIPPED}.yaml is {shipped!r:.60}, not a study of layouts")
-    fullness = len(names) == 1 and shipped["states"].get("empty", True)
-    family = (len(names) + fullness) * len(shipped["cells"]["phases"])
-    enough = enough_units(family, MOST_UNITS)
-    files = PLACES_OF_SAMPLES if samples > 1 else enough
-    laid = [min(1.0, (size_bytes or room.device_bytes) / room.device_bytes) for room in rooms]
-    least_bytes = min(room.free_bytes * share for room, share in zip(rooms, laid, strict=True))
-    return Design(samples, files if files * FILE_BYTES <= least_bytes else 1, files)
+    heads = [layout.head for layout in layouts.values()]
+    if samples is None:
+        is_sampled = not own and whole.is_larger(heads, base)
+        samples = DRAWS if is_sampled or any(head.drawn for head in heads) else 1
+    family = (len(layouts) + _has_fullness(shipped, layouts)) * len(shipped["cells"]["phases"])
+    files = PLACES_OF_SAMPLES if samples > 1 else enough_units(family, MOST_UNITS)
+    size_bytes = None if own else whole.size_of(base)
+    rooms = []
+    for head, free_bytes, *_ in layouts.values():
+        laid = min(1.0, size_bytes / head.device_bytes) if size_bytes else 1.0
+        rooms.append(free_bytes * laid)
+    return Design(samples, files if files * FILE_BYTES <= min(rooms) else 1, files)
 
 
-def _study_of(shipped: Json, study: str, names: Sequence[str], design: Design, defragmented: bool) -> dict[str, object]:
+def _has_fullness(shipped: Json, layouts: Layouts) -> bool:
+    """Whether the layout is compared with an empty target too: where it is the only one."""
+    return len(layouts) == 1 and bool(shipped["states"].get("empty", True))
+
+
+def _study_of(shipped: Json, layouts: Layouts, design: Design, defragmented: bool) -> Json:
     """The shipped study with these layouts instead of its own."""
     lines = []
-    for name in names:
+    for name in layouts:
         copied = f"{name}.{COPIED}"
         joined = f"{name}.{JOINED}"
         lines.append({"label": f"age of {name}", "state": copied, "against": joined})
         if defragmented:
             lines.append({"label": f"{name} defragmented, at best", "state": joined, "against": copied})
-        if len(names) == 1 and shipped["states"].get("empty", True):
+        if _has_fullness(shipped, layouts):
             lines.append({"label": "fullness", "state": joined, "against": EMPTY})
-    others = " and others" if len(names) > 5 else ""
-    return {
+    files = [f"{name}.gz" for name in layouts]
+    others = " and others" if len(layouts) > 5 else ""
+    study = {
         **shipped,
-        "name": study,
-        "title": f"The age of {', '.join(names[:5])}{others}",
-        "states": {
-            **shipped["states"],
-            "layouts": [f"{name}.gz" for name in names],
-            "structures": design.structures,
-        },
+        "title": f"The age of {', '.join(list(layouts)[:5])}{others}",
+        "states": {**shipped["states"], "layouts": files, "structures": design.structures},
         "cells": {**shipped["cells"], "places": design.places, "iterations": design.iterations},
         "headline": lines,
     }
+    full = [layout for layout in layouts.values() if layout.is_full]
+    if any(layout.free_bytes < ROOM_BYTES for layout in full):
+        return {**study, "cells": TRIED, "additional_cells": [], "headline": []}
+    if full:
+        return {**study, "additional_cells": [TRIED]}
+    return study

@@ -44,7 +44,7 @@ def age(
         raise Misuse(f"--after {after!r}: allowed is defragment")
     what_if = ages.WhatIf(percents(at, "--at"), percents(delete, "--delete"), bool(after))
     base = Base(target, where.inventory, where.claim(target))
-    study, sentences = ages.prepare(list(map(str, sources)), where.studies, folder, samples, base.claim, what_if, base)
+    study, sentences = ages.prepare(list(map(str, sources)), where.studies, folder, samples, what_if, base)
     plan = ages.planned(study, folder, where)
     for line in (*sentences, measures_on(plan.target)):
         say(line)

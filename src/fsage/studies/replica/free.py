@@ -7,13 +7,12 @@ Nothing is scaled: inside a window everything lies as it lay. Windows keep their
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fsage.api.evidence import Free
-from fsage.layouts.extents import Extents, Head
 from fsage.layouts.freespace import BUCKETS, bucket
 
 BUFFERED = 1 << 16
@@ -28,19 +27,14 @@ def filled(free: Free, percent: float, seed: int) -> Free:
     Free extents are drawn that are taken whole, each as likely as any other: those that are left have the sizes, and
     lie, as all do now. The last one is taken in part.
     """
-    lengths = free.places[:, 1] - free.places[:, 0]
+    free_bytes = size_of(free.places)
     device_bytes = free.head.device_bytes
     block = free.head.block_bytes
     left = int(device_bytes * (100 - percent) / 100) // block * block
-    if not 0 < left < lengths.sum():
-        now = 100 * (1 - lengths.sum() / device_bytes)
+    if not 0 < left < free_bytes:
+        now = 100 * (1 - free_bytes / device_bytes)
         raise ValueError(f"it is {now:.1f}% full: it can be filled further to what is above that and below 100%")
-    order = np.random.default_rng(seed).permutation(len(lengths))
-    upto = np.cumsum(lengths[order])
-    kept = int(np.searchsorted(upto, left))  # the one that is left in part
-    places = free.places[np.sort(order[: kept + 1])].copy()
-    places[places[:, 0] == free.places[order[kept], 0], 1] -= upto[kept] - left
-    return replace(free, places=places[places[:, 1] > places[:, 0]])
+    return replace(free, places=_joined(_drawn(free.places, left, seed)))
 
 
 def deleted(free: Free, percent: float, seed: int) -> Free:
@@ -51,15 +45,23 @@ def deleted(free: Free, percent: float, seed: int) -> Free:
     if not 0 < percent < 100:
         raise ValueError(f"{percent:g}% of what is in use cannot be deleted: it is above 0 and below 100")
     pieces = _used(free)
-    lengths = pieces[:, 1] - pieces[:, 0]
     block = free.head.block_bytes
-    gone = max(block, int(lengths.sum() * percent / 100) // block * block)
-    order = np.random.default_rng(seed).permutation(len(lengths))
-    upto = np.cumsum(lengths[order])
-    last = int(np.searchsorted(upto, gone))
-    chosen = pieces[order[: last + 1]].copy()
-    chosen[-1, 1] -= upto[last] - gone
-    return replace(free, places=_joined(np.concatenate([np.asarray(free.places), chosen])))
+    gone = max(block, int(size_of(pieces) * percent / 100) // block * block)
+    return replace(free, places=_joined(np.concatenate([free.places, _drawn(pieces, gone, seed)])))
+
+
+def size_of(places: Places) -> int:
+    """Bytes of all."""
+    return int((places[:, 1] - places[:, 0]).sum())
+
+
+def _drawn(places: Places, wanted: int, seed: int) -> Places:
+    """So many bytes of them: each as likely as any other, and the last one in part."""
+    chosen = places[np.random.default_rng(seed).permutation(len(places))]
+    upto = np.cumsum(chosen[:, 1] - chosen[:, 0])
+    last = int(np.searchsorted(upto, wanted))
+    chosen[last, 1] -= upto[last] - wanted
+    return chosen[: last + 1]
 
 
 def _used(free: Free) -> Places:
@@ -73,9 +75,9 @@ def _used(free: Free) -> Places:
 def _joined(places: Places) -> Places:
     """Ascending, neighbours made one."""
     places = places[np.argsort(places[:, 0])]
-    begins = np.append(True, places[1:, 0] > places[:-1, 1])
-    ends = np.append(begins[1:], True)
-    return np.stack([places[begins, 0], places[ends, 1]], axis=1)
+    begins = np.ones(len(places), dtype=bool)
+    begins[1:] = places[1:, 0] > places[:-1, 1]
+    return np.stack([places[begins, 0], places[np.roll(begins, -1), 1]], axis=1)
 
 
 WINDOW_DRAWS = 200
@@ -84,13 +86,6 @@ CLASSES = 64
 SHARES = 100
 
 Counts = npt.NDArray[np.int64]
-
-
-class Sample(NamedTuple):
-    """Windows of a larger device as a device of their own; its head says how well they stand for the whole."""
-
-    head: Head
-    extents: Extents
 
 
 class Windows:
@@ -147,8 +142,11 @@ class Windows:
         shares = np.arange(SHARES + 1) / SHARES
         return sizes, _distance(shares, self._whole_by_share, self.by_share[chosen].sum(axis=0))
 
-    def sample(self, device_bytes: int, seed: int, draw: int) -> Sample:
-        """The number of windows that fit on the device. Raises ValueError when none fits."""
+    def sample(self, device_bytes: int, seed: int, draw: int) -> Free:
+        """The number of windows that fit on a device, as one of their own; its head says how well they stand for all.
+
+        Raises ValueError when none fits.
+        """
         number = min(self.count, device_bytes // self.bytes)
         if not number:
             raise ValueError(
@@ -156,22 +154,21 @@ class Windows:
                 "give fewer window_groups"
             )
         chosen = self.drawn(number, [seed, draw])
-        extents: Extents = []
-        for place, window in enumerate(chosen.tolist()):
-            shift = (place - window) * self.bytes
-            for start, end in self._inside(window * self.bytes, (window + 1) * self.bytes):
-                begin = start + shift
-                if extents and extents[-1][1] == begin:
-                    begin = extents.pop()[0]
-                extents.append((begin, end + shift))
-        drawn = {**(self.free.head.drawn or {}), **self._notes(chosen, seed)}
-        return Sample(self.free.head._replace(device_bytes=number * self.bytes, drawn=drawn, geometry=None), extents)
+        inside = [self._inside(window) + place * self.bytes for place, window in enumerate(chosen.tolist())]
+        head = self.free.head._replace(
+            device_bytes=number * self.bytes,
+            drawn={**(self.free.head.drawn or {}), **self._notes(chosen, seed)},
+            geometry=None,
+        )
+        return replace(self.free, head=head, places=_joined(np.concatenate(inside)))
 
-    def _inside(self, begin: int, end: int) -> list[tuple[int, int]]:
+    def _inside(self, window: int) -> Places:
+        """The free extents in a window, from its own beginning on."""
         places = self.free.places
+        begin = window * self.bytes
         first = int(np.searchsorted(places[:, 1], begin, side="right"))
-        last = int(np.searchsorted(places[:, 0], end, side="left"))
-        return [(max(begin, start), min(end, stop)) for start, stop in places[first:last].tolist()]
+        last = int(np.searchsorted(places[:, 0], begin + self.bytes, side="left"))
+        return np.clip(places[first:last] - begin, 0, self.bytes)
 
     def _notes(self, chosen: Counts, seed: int) -> dict[str, object]:
         many = np.array(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from fsage.api.model import in_words, kinds
 from fsage.api.study import Plan, StudyError
 from fsage.layouts import extents
-from fsage.layouts.extents import Extents, Head
 from fsage.layouts.store import NotThisText
 
 from .model import Replica
@@ -37,7 +36,8 @@ def needed(plan: Plan, step: Replica) -> tuple[str, str]:
     if path:
         with open(path, "rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest(), str(path)
-    text = b"".join(extents.written(*_layout(plan, step)))
+    free = _layout(plan, step)
+    text = b"".join(extents.written(free.head, free.pairs()))
     return hashlib.sha256(text).hexdigest(), base64.b64encode(zlib.compress(text)).decode()
 
 
@@ -60,7 +60,9 @@ def free_bytes(plan: Plan, step: Replica) -> int:
                 return sum(end - start for start, end in extents.read(lines)[1])
         except (OSError, EOFError, zlib.error, NotThisText) as error:
             raise StudyError(f"study {plan.study.name}: layout {step.layout}: {in_words(error)}") from error
-    return extents.size(_layout(plan, step)[1])
+    from .free import size_of
+
+    return size_of(_layout(plan, step).places)
 
 
 def _long_list(plan: Plan, step: Replica) -> Path | None:
@@ -84,7 +86,7 @@ def _laid_bytes(plan: Plan) -> int | None:
     return None
 
 
-def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
+def _layout(plan: Plan, step: Replica) -> Free:
     device_bytes = _laid_bytes(plan)
     if not device_bytes:
         raise StudyError(
@@ -93,6 +95,8 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
         )
     from fsage.api.evidence import read_free  # numpy, scipy and what else a plan does without
 
+    from .free import Windows, size_of
+
     where = f"study {plan.study.name}: layout {step.layout}"
     try:
         seed = step.seed or 0, step.draw
@@ -100,22 +104,15 @@ def _layout(plan: Plan, step: Replica) -> tuple[Head, Extents]:
         why = free.head.why_no_copy()
         if why:
             raise ValueError(why)
-        head, places = of_size(free, device_bytes, step)
+        if free.head.device_bytes > device_bytes:
+            free = Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
+        elif len(free.places) > MOST_EXTENTS:
+            raise ValueError(f"it has {len(free.places):,} free extents; a replica has at most {MOST_EXTENTS:,}")
     except ValueError as error:
         raise StudyError(f"{where}: {error}") from error
-    if not places:
+    free_bytes = size_of(free.places)
+    if not free_bytes:
         raise StudyError(f"{where}: nothing is free in it, so nothing could be written to its replica")
-    if extents.size(places) == head.device_bytes:
+    if free_bytes == free.head.device_bytes:
         raise StudyError(f"{where}: all of it is free: it tells of no file system that anything was written to")
-    return head, places
-
-
-def of_size(free: Free, device_bytes: int, step: Replica) -> tuple[Head, Extents]:
-    """The free extents for a device of that size: all, or a sample of windows of a larger one. Raises ValueError."""
-    if free.head.device_bytes > device_bytes:
-        from .free import Windows
-
-        return Windows(free, step.window_groups).sample(device_bytes, step.seed or 0, step.draw)
-    if len(free.places) > MOST_EXTENTS:
-        raise ValueError(f"it has {len(free.places):,} free extents; a replica has at most {MOST_EXTENTS:,}")
-    return free.head, list(free.pairs())
+    return free

@@ -38,10 +38,10 @@ class Base(NamedTuple):
     claim: Claim | None
 
 
-def larger(heads: Sequence[Head], base: Base) -> list[Head]:
-    """The layouts that do not fit on the target at hand, as far as its size is known."""
+def is_larger(heads: Sequence[Head], base: Base) -> bool:
+    """Whether a layout does not fit on the target at hand, as far as its size is known."""
     size_bytes = size_of(base)
-    return [head for head in heads if size_bytes is not None and head.device_bytes > size_bytes]
+    return size_bytes is not None and any(head.device_bytes > size_bytes for head in heads)
 
 
 def size_of(base: Base) -> float | None:

@@ -13,13 +13,13 @@ from fsage.api.report import Data, Section, dataset, figures, groups, statistics
 from .rows import (
     FRAGMENTATION,
     RELATIVE,
-    axes_of,
     by_measure,
     factor_axis,
     largest_transfer,
     levels_axis,
     main_rows,
     note,
+    planned_axes,
 )
 
 STATE = ["capacity_percent", "fragmentation_percent"]
@@ -31,7 +31,7 @@ NAMES = {"fallocate": "fallocate", "write": "written past the cache", "buffered"
 def file_sizes(data: Data) -> Section | None:
     """Bandwidth over BB, a line a file size, for each transfer size and capacity."""
     own = data.table
-    axes = [axes for name in data.planned if (axes := axes_of(data, name)) and axes[1] > 0]
+    axes = [of_state for of_state in planned_axes(data) if of_state[1] > 0]
     if len(data.comparison):
         both = pd.concat([data.table, data.comparison])
     else:

@@ -1,8 +1,4 @@
-"""Fragmentation apart from fullness, position and the amount that is measured.
-
-How much of the target is measured, and what that does to the loss.
-
-Fragmentation apart from fullness, and the physical position apart from both.
+"""Fragmentation apart from fullness, the physical position apart from both, and how much of the target is measured.
 
 Fragmented states stand beside unfragmented ones that are equally full. A disk is faster on its outer tracks.
 """
@@ -27,6 +23,7 @@ from .rows import (
     levels_axis,
     main_rows,
     note,
+    place,
     places,
     spread,
     transfers,
@@ -199,27 +196,15 @@ def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str)
 
 
 def _factor_plane(title: str, equal: pd.DataFrame) -> figures.Plane:
-    drawn_places = tuple(
-        figures.Place(row.x, row.y, row.median, row.n, *_ends(row), says=_says(row))
-        for row in places(equal).itertuples()
-    )
-    return figures.Plane(
-        title, drawn_places, figures.Axis(CAPACITY), figures.Axis(FRAGMENTATION), empty="none", factor=True
-    )
-
-
-def _ends(row: Any) -> tuple[float | None, float | None]:
-    if pd.isna(row.low):
-        return (None, None)
-    return (row.low, row.high)
-
-
-def _says(row: Any) -> str:
-    if pd.isna(row.low):
-        ends = ""
-    else:
-        ends = f" ({row.low:.3f} to {row.high:.3f})"
-    return f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"
+    drawn = []
+    for row in places(equal).to_dict("records"):
+        says = f"{row['state']} over {row['against']}: {row['median']:.3f}"
+        if pd.notna(row["low"]):
+            says += f" ({row['low']:.3f} to {row['high']:.3f})"
+        drawn.append(place(row, f"{says}, n = {row['n']}"))
+    x = figures.Axis(CAPACITY)
+    y = figures.Axis(FRAGMENTATION)
+    return figures.Plane(title, tuple(drawn), x, y, empty="none", factor=True)
 
 
 def position(data: Data) -> Section | None:

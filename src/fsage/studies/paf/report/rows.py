@@ -69,6 +69,12 @@ def axes_of(data: Data, state: str) -> tuple[float, float] | None:
     return None
 
 
+def planned_axes(data: Data) -> list[tuple[float, float]]:
+    """Those of the planned states."""
+    axes = [axes_of(data, name) for name in data.planned]
+    return [of_state for of_state in axes if of_state]
+
+
 def transfers(rows: pd.DataFrame) -> str:
     return " and ".join(map(round_size, sorted(rows["transfer_size_bytes"].dropna().unique())))
 
@@ -97,21 +103,20 @@ def plane(data: Data) -> Section | None:
     rows = places(largest_transfer(main_rows(data)))
     if rows["x"].nunique() < 2 or rows["y"].nunique() < 2:
         return None
-    planned = pd.DataFrame([axes for name in data.planned if (axes := axes_of(data, name))], columns=["x", "y"])
+    planned = dict.fromkeys(planned_axes(data))
     plots: list[figures.Figure] = []
     files = measured_files(data.at_largest_transfer)
     for name, unit, part in by_measure(rows):
         drawn = set(zip(part["x"], part["y"], strict=True))
         guessed = predicted(data.frame, part["measure"].iloc[0], unit, drawn)
         drawn |= {(guess.x, guess.y) for guess in guessed}
-        gaps = [pair for pair in planned.drop_duplicates().itertuples(index=False) if tuple(pair) not in drawn]
         plots.append(
             figures.Plane(
                 f"{name.capitalize()} bandwidth in {unit}, {transfers(rows)} transfers",
-                tuple(place(row, unit, files) for row in part.to_dict("records")),
+                tuple(place(row, says(row, unit), files.get(row["state"], "")) for row in part.to_dict("records")),
                 figures.Axis(CAPACITY),
                 figures.Axis(FRAGMENTATION),
-                tuple((x, y) for x, y in gaps),
+                tuple(axes for axes in planned if axes not in drawn),
                 predicted=guessed,
             )
         )
@@ -176,32 +181,23 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(["x", "y", "measure"]).sort_index()
 
 
-def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> figures.Place:
-    """A row as it stands on the plane."""
-    if pd.isna(row["low"]):
-        interval = {}
-    else:
-        interval = {"low": row["low"], "high": row["high"]}
-    if row["n"] > 1:
-        ends = {"least": min(row["samples"]), "most": max(row["samples"])}
-    else:
-        ends = {}
-    file = files.get(row["state"], "")
-    return figures.Place(
-        row["x"], row["y"], row["median"], row["n"], **interval, **ends, says=says(row, unit), file=file
-    )
+def place(row: dict[str, Any], says: str, file: str = "") -> figures.Place:
+    """A row as it stands on a plane."""
+    ends: dict[str, Any] = {}
+    if pd.notna(row["low"]):
+        ends |= {"low": row["low"], "high": row["high"]}
+    if len(row["samples"]) > 1:
+        ends |= {"least": min(row["samples"]), "most": max(row["samples"])}
+    return figures.Place(row["x"], row["y"], row["median"], row["n"], **ends, says=says, file=file)
 
 
 def says(row: dict[str, Any], unit: str) -> str:
     """What a place says under the pointer."""
-    words = [f"{row['state']}: {significant(row['median'], 4)} {unit}"]
+    parts = [f"{row['state']}: {significant(row['median'], 4)} {unit}"]
     if pd.notna(row["low"]):
-        words.append(f"{significant(row['low'], 4)} to {significant(row['high'], 4)} at {row['level']:.2%}")
-    words += [
-        row["units"].over.strip(),
-        f"real fullness {row['real_fullness_percent']:.1f}%",
-    ]
+        parts.append(f"{significant(row['low'], 4)} to {significant(row['high'], 4)} at {row['level']:.2%}")
+    parts += [row["units"].over.strip(), f"real fullness {row['real_fullness_percent']:.1f}%"]
     ratio = row["to_clean"]
     if ratio is not None and ratio.loss_percent is not None:
-        words.append(f"loss against {row['clean']} {ratio.loss_percent:.1f}%")
-    return ", ".join(words)
+        parts.append(f"loss against {row['clean']} {ratio.loss_percent:.1f}%")
+    return ", ".join(parts)

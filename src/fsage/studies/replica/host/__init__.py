@@ -86,12 +86,11 @@ def _refuse_too_many(step: Replica, text: bytes) -> None:
 def replica(step: Replica, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
     """Lay out the free space of the request's layout; notes of how far it agrees."""
     free_space_layout.check(target)
-    if step.input and (kept := free_space_layout.taken_again(target, step.input, step.joined)):
-        return Work(0, kept)
-    layout = _given(step, target)
-    notes = free_space_layout.lay(target, step.generation, step.layout, layout, step.joined, check_lease, step.input)
-    if step.input:
-        free_space_layout.note_taken(target, step.input, step.joined, notes)
+    kept_as = f"{(step.input or '')[:40]}-{'joined' if step.joined else 'copied'}"
+    notes = free_space_layout.taken_again(target, kept_as)
+    if not notes:
+        layout = _given(step, target)
+        notes = free_space_layout.lay(target, step.generation, step.layout, layout, step.joined, check_lease, kept_as)
     return Work(notes["files"], notes)
 
 

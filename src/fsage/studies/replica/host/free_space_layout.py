@@ -6,7 +6,7 @@ file gets them, so they would stay free wherever the allocator left them. Severa
 space is freed, and all is filled again, until the reserved blocks lie where free space is wanted. Holes are punched in
 ascending order: then a file's map of extents fills its blocks, about 340 extents each on ext4.
 
-On an ext4 that is not mounted, blocks that are to be in use are taken in its bitmaps (Taken). No file holds them, and
+On an ext4 that is not mounted, blocks that are to be in use are taken in its bitmaps (`_take`). No file holds them, and
 e2fsck would free them: the claim and the state's notes say whose they are. So a layout of any size is laid exactly, in
 seconds, and its files' maps take no block.
 
@@ -38,18 +38,20 @@ CHECK_EVERY = 256
 class Punched:
     """The files of one replica, and the holes that are punched into them."""
 
-    held_by = "files"
-
     def __init__(
-        self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
+        self,
+        target: Target,
+        generation: int,
+        check_lease: Callable[[], None],
+        wanted: Extents,
+        room: Extents | None,
     ) -> None:
-        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
+        """`wanted`: the free extents; with `room` they are one run, which may lie elsewhere in these extents."""
         self.target = target
         self.generation = generation
         self.check_lease = check_lease
-        self.total = None if joined is None else extents.size(copied)
-        self.centre = extents.centre(copied)
-        self.wanted = copied if joined is None else joined
+        self.wanted = wanted
+        self.room = room
         self.quota = Quota(target)
         self.made = 0
 
@@ -58,8 +60,8 @@ class Punched:
         self.target.remount()  # ext4 reserves blocks for small files, and only a remount releases them
         with one_cpu():
             self._fill()
-            if self.total is not None:
-                self._join(self.total)
+            if self.room is not None:
+                self._join(self.room)
             for smallest, times in ROUNDS:
                 left = read(self.target)[1]
                 wrong = extents.without(left, self.wanted)
@@ -71,11 +73,11 @@ class Punched:
         self.target.remount()
         return self.made
 
-    def _join(self, total: int) -> None:
-        """Want `total` bytes in one run, less the reserved blocks, which stay where they are."""
+    def _join(self, room: Extents) -> None:
+        """Want the run less the reserved blocks, which stay where they are."""
         left = read(self.target)[1]
-        room = extents.without(self.wanted, left)
-        run = extents.joined(room, max(0, total - extents.size(left)), self.centre)
+        total = max(0, extents.size(self.wanted) - extents.size(left))
+        run = extents.joined(extents.without(room, left), total, extents.centre(self.wanted))
         self.wanted = sorted([*left, *run])
 
     def _fill(self) -> None:
@@ -143,65 +145,19 @@ def _smallest(free: Extents, least: int, times: int, left: Extents, wrong: Exten
 COPIED = ", copied from where it was kept"
 
 
-class Taken:
-    """The blocks of one replica that are in use."""
-
-    def __init__(
-        self,
-        target: Target,
-        digest: str | None,
-        check_lease: Callable[[], None],
-        copied: Extents,
-        joined: Extents | None,
-    ) -> None:
-        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents.
-
-        `digest`: of the layout; its bitmaps are kept, and laying it again copies them. None: they are not.
-        """
-        self.target = target
-        self.check_lease = check_lease
-        self.name = name_of_taken(digest, joined is not None) if digest else None
-        self.wanted = copied
-        self.held_by = "the block bitmap alone"
-        if joined is not None:
-            self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
-
-    def lay(self) -> int:
-        """Lay it out; the number of files, 0. Raises OSError, Failure."""
-        self.check_lease()
-        self.target.change_unmounted(self.name, self._take)
-        return 0
-
-    def _take(self, place: str) -> None:
-        assert self.target.system
-        self.target.system.take_free(place, lambda free: extents.without(free, self.wanted))
-
-
-def name_of_taken(digest: str, joined: bool) -> str:
-    """What a layout is kept as."""
-    return f"{digest[:40]}-{'joined' if joined else 'copied'}"
-
-
-def note_taken(target: Target, digest: str, joined: bool, notes: Json) -> None:
-    """Note with a layout that is kept what was compared, and how much the kernel counts as free."""
-    counted_bytes = target.free(target.mounts[0]).bytes
-    target.note_kept(name_of_taken(digest, joined), {"notes": notes, "counted_bytes": counted_bytes})
-
-
-def taken_again(target: Target, digest: str, joined: bool) -> Json | None:
+def taken_again(target: Target, kept_as: str) -> Json | None:
     """Lay a layout that is kept, by a copy; what was noted when it was laid. None where it is not kept.
 
     Raises OSError, Failure.
     """
-    name = name_of_taken(digest, joined)
-    noted = target.kept(name)
-    if noted is None or not target.change_unmounted(name, lambda place: None):
+    noted = target.kept(kept_as)
+    if noted is None or not target.change_unmounted(kept_as, lambda place: None):
         return None
     free_bytes = target.free(target.mounts[0]).bytes
     if free_bytes != noted["counted_bytes"]:
-        target.note_kept(name, None)
+        target.note_kept(kept_as, None)
         raise Failure(
-            f"target {target.name}: the layout that was kept as {name} has {free_bytes} bytes free, and "
+            f"target {target.name}: the layout that was kept as {kept_as} has {free_bytes} bytes free, and "
             f"{noted['counted_bytes']} when it was laid. It is kept no more: give the same command again"
         )
     notes: Json = noted["notes"]
@@ -248,40 +204,47 @@ def lay(
     layout: tuple[Head, Extents],
     joined: bool,
     check_lease: Callable[[], None],
-    digest: str | None = None,
+    kept_as: str | None = None,
 ) -> Json:
     """Lay out an empty target's free space as in `layout`, or as much in one run (`joined`); notes of that.
 
-    `digest`: of the layout; what is laid by it may be kept. Notes: `files` made, `original` and `found` in short, and
-    their `agreement`. Raises Failure.
+    `kept_as`: a name by which block bitmaps are kept, so that laying them again copies them (`taken_again`). Notes:
+    `files` made, `original` and `found` in short, and their `agreement`. Raises Failure.
     """
     head, original = layout
     usable, device_bytes = _fitting(target, head, name)
     copied = extents.common(original, usable)
     if not copied:
         raise Failure(f"layout {name} has no free block where target {target.name} can have one")
+    wanted = copied
+    if joined:
+        wanted = extents.joined(usable, extents.size(copied), extents.centre(copied))
+    made = 0
     try:
-        method: Taken | Punched | WholeExtents
         if target.takes_blocks:
-            method = Taken(target, digest, check_lease, copied, usable if joined else None)
+            check_lease()
+            target.change_unmounted(kept_as, lambda place: _take(target, place, wanted))
         else:
             Quota(target).make_room(generation)
-            way = Punched if target.frees_parts else WholeExtents
-            method = way(target, generation, check_lease, copied, usable if joined else None)
-        made = method.lay()
+            files: Punched | WholeExtents
+            if target.frees_parts:
+                files = Punched(target, generation, check_lease, wanted, usable if joined else None)
+            else:
+                files = WholeExtents(target, generation, check_lease, wanted)
+            made = files.lay()
+            wanted = files.wanted
     except OSError as error:
         raise Failure(f"laying out {name} on target {target.name}: {error.strerror}") from error
     free, _ = _fitting(target, head, name)
-    goal = method.wanted if joined else original
     notes: Json = {
         "files": made,
-        "held_by": method.held_by,
+        "held_by": "files" if made else "the block bitmap alone",
         "source": head.source,
         "filesystem": head.filesystem,
         "drawn": head.drawn,
         "original": _summary(original, head.device_bytes),
         "found": _summary(free, device_bytes),
-        **agreement(goal, free, usable),
+        **agreement(wanted if joined else original, free, usable),
     }
     if notes["agree_share"] < LEAST:
         raise Failure(
@@ -289,7 +252,15 @@ def lay(
             f"they should, and a replica needs {100 * LEAST:.0f}%. Use a target with the original's file system "
             f"({head.filesystem or 'which its text does not name'}) and mkfs options"
         )
+    if kept_as:
+        target.note_kept(kept_as, {"notes": notes, "counted_bytes": target.free(target.mounts[0]).bytes})
     return notes
+
+
+def _take(target: Target, place: str, free: Extents) -> None:
+    """Take all blocks but the free ones, in the bitmaps of a file system that is not mounted."""
+    assert target.system
+    target.system.take_free(place, lambda before: extents.without(before, free))
 
 
 def agreement(wanted: Extents, free: Extents, usable: Extents) -> dict[str, object]:

@@ -36,18 +36,12 @@ FREED = 1
 class WholeExtents:
     """The two files of one replica."""
 
-    held_by = "files"
-
-    def __init__(
-        self, target: Target, generation: int, check_lease: Callable[[], None], copied: Extents, joined: Extents | None
-    ) -> None:
-        """`copied`: the wanted free extents; with `joined` as many bytes in one run within these extents."""
+    def __init__(self, target: Target, generation: int, check_lease: Callable[[], None], wanted: Extents) -> None:
+        """`wanted`: the free extents."""
         self.target = target
         self.generation = generation
         self.check_lease = check_lease
-        self.wanted = copied
-        if joined is not None:
-            self.wanted = extents.joined(joined, extents.size(copied), extents.centre(copied))
+        self.wanted = wanted
         self.quota = Quota(target)
         self.sizes = [0, 0]
         self.descriptors = list[int]()
