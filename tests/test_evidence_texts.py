@@ -134,6 +134,8 @@ def test_filefrag_without_v_and_of_many_files():
     many = read(TEXTS["filefrag_v_s2_f1"] + TEXTS["filefrag_v_onost0"] + TEXTS["filefrag_v_plain_f1"])
     assert many["files"]["listed"]["extents_per_file"] == {"1": 1, "2": 1}
     assert many["source"]["files"] == "filefrag; 1 file could not be mapped"
+    after_numbers = read(TEXTS["filefrag_plain_f1"] + TEXTS["filefrag_v_onost0"])
+    assert after_numbers["files"]["listed"]["extents_per_file"] == {"1": 1, "2": 1}
 
 
 @pytest.mark.parametrize(

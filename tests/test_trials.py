@@ -20,6 +20,11 @@ from fsage.parse import BadOutput, fio, ior, mdtest
 HERE = Path(__file__).parent / "data" / "trials"
 
 
+def of(name):
+    """A text of these."""
+    return (HERE / f"{name}.txt").read_text()
+
+
 def by_line(text, begin, end="\n"):
     """The text, each line between what is put around it; `begin` may have the line's number, from 1."""
     return "".join(f"{begin.format(number)}{line}{end}" for number, line in enumerate(text.splitlines(), 1))
@@ -227,7 +232,7 @@ APPENDERS = "Files that grow together, a bit each in turn, can have an extent fo
     ],
 )
 def test_what_a_text_tells(name, values, says, never):
-    store, said = look((HERE / f"{name}.txt").read_bytes())
+    store, said = look(of(name))
     extents = store["free_extents"] or {}
     files = (store["files"] or {}).get("listed", {})
     published = {
@@ -244,22 +249,6 @@ def test_what_a_text_tells(name, values, says, never):
     assert says in said and never not in said, said
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        (
-            "15-e2freefrag-appenders/before-and-after",
-            "two texts of e2freefrag, or",
-        ),
-        ("27-lfs-df/lfs-df-h", r"counts inodes \(-i\) or rounds \(-h\): run `lfs df` without them"),
-        ("15-e2freefrag-appenders/e4defrag-c", "text of `e4defrag -c`.*: run `filefrag -v FILE"),
-    ],
-)
-def test_why_a_text_is_not_read(name, reason):
-    with pytest.raises(NotThisText, match=reason):
-        look((HERE / f"{name}.txt").read_bytes())
-
-
 def test_what_damage_hides_is_not_copied(tmp_path):
     with pytest.raises(ValueError, match=r"Damaged: 4 of 8 .* Nothing of it is copied before it is repaired"):
         save_free(str(HERE / "12-ext4-zeroed-descriptors/dumpe2fs.txt"), tmp_path / "saved.gz")
@@ -267,7 +256,7 @@ def test_what_damage_hides_is_not_copied(tmp_path):
 
 
 WHOLE = (HERE.parent / "evidence" / "dumpe2fs.txt").read_text()
-ZEROED = (HERE / "12-ext4-zeroed-descriptors" / "dumpe2fs.txt").read_text()
+ZEROED = of("12-ext4-zeroed-descriptors/dumpe2fs")
 
 
 @pytest.mark.parametrize(
@@ -350,43 +339,33 @@ def test_a_device_of_which_no_block_is_in_use_is_damaged(is_empty):
     assert is_empty or "rows 1 (the bitmaps', taken): it is mounted, or damaged" in said
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        *(">", "| ", "    ", "  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+"),
-        *("oss1: ", "Nov 26 02:00:00 oss1 root[12]: ", "{0:6d}\t", "Nov 26 02:00:00.{0:06d} ", "out.txt:{0}:", "{0}. "),
-        "17:00:00.{0:03d} ",
-    ],
+PUT_BEFORE = (
+    *(">", "| ", "    ", "  3: ", "fio-1  | ", "[pod/fio/fio] ", "17:00 < root> ", "# ", "+"),
+    *("oss1: ", "Nov 26 02:00:00 oss1 root[12]: ", "{0:6d}\t", "Nov 26 02:00:00.{0:06d} ", "out.txt:{0}:", "{0}. "),
+    "17:00:00.{0:03d} ",
 )
-def test_what_is_put_before_each_line_changes_nothing(begin):
-    assert look(by_line(WHOLE, begin))[0] == look(WHOLE)[0]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (r"(?m)^ +| +$", ""),
-        (r"\n", "  \n"),
-        (r"\n", "\n\n"),
-        (r"\n", "\r"),
-        (r"\n", "<br>\n"),
-        (r"\Z", "   "),
-        (" ", "\u00a0"),
-        (" {2,}", "\t"),
-        (r"(?<=\d)-(?=\d)", "\u2013"),
-        (r"\n\Z", ""),
-        (" dir_index", "\ndir_index"),  # wrapped
-        (r"Blocks (\d+)-", r"Blocks \1 -- "),  # of 2002
-        (r"\A", "\x1b[1mroot@oss#\x1b[0m dumpe2fs\n"),
-    ],
+CHANGED = (
+    (r"(?m)^ +| +$", ""),
+    (r"\n", "  \n"),
+    (r"\n", "\n\n"),
+    (r"\n", "\r"),
+    (r"\n", "<br>\n"),
+    (r"\Z", "   "),
+    (" ", "\u00a0"),
+    (" {2,}", "\t"),
+    (r"(?<=\d)-(?=\d)", "\u2013"),
+    (r"\n\Z", ""),
+    (" dir_index", "\ndir_index"),  # wrapped
+    (r"Blocks (\d+)-", r"Blocks \1 -- "),  # of 2002
+    (r"\A", "\x1b[1mroot@oss#\x1b[0m dumpe2fs\n"),
 )
-def test_other_blanks_and_dashes_change_nothing(old, new):
-    assert look(re.sub(old, new, WHOLE))[0] == look(WHOLE)[0]
 
 
 @pytest.mark.parametrize(
     "bent",
     [
+        *(by_line(WHOLE, begin) for begin in PUT_BEFORE),
+        *(re.sub(old, new, WHOLE) for old, new in CHANGED),
         WHOLE.encode("utf-16"),
         WHOLE.encode("utf-16-le"),
         b"\xef\xbb\xbf" + WHOLE.encode(),
@@ -397,17 +376,21 @@ def test_other_blanks_and_dashes_change_nothing(old, new):
         "1. I ran:\n\n   ```\n" + by_line(WHOLE, "   ") + "   ```\n",
         "On Monday, root wrote:\n" + by_line(WHOLE, ">"),
     ],
-    ids=["utf16", "utf16 without a mark", "mark", "mail", "JSON", "web page", "mail as sent", "list", "answered"],
+    ids=[
+        *PUT_BEFORE,
+        *(f"{old} {new}" for old, new in CHANGED),
+        *("utf16", "utf16 without a mark", "mark", "mail", "JSON", "web page", "mail as sent", "list", "answered"),
+    ],
 )
-def test_what_editors_and_mail_do_to_a_text_changes_nothing(bent):
+def test_what_editors_terminals_and_mail_do_to_a_text_changes_nothing(bent):
     assert look(bent)[0] == look(WHOLE)[0]
 
 
 def test_lines_that_mail_wrapped_change_nothing():
     lines = [line if len(line) <= 76 else textwrap.fill(line, 76) for line in ZEROED.split("\n")]
     assert look("\n".join(lines))[0]["free_bytes"] == look(ZEROED)[0]["free_bytes"]
-    osts = (HERE / "27-lfs-df" / "lfs-df-inactive.txt").read_bytes()
-    assert look(binascii.b2a_qp(osts))[0] == look(osts)[0], "as sent: wrapped behind a letter"
+    osts = of("27-lfs-df/lfs-df-inactive")
+    assert look(binascii.b2a_qp(osts.encode()))[0] == look(osts)[0], "as sent: wrapped behind a letter"
 
 
 BUDDIES = """\
@@ -502,9 +485,8 @@ data     =                       bsize=1024   blocks=16384, imaxpct=25
 """
 SPACEMAN = "".join(f"       0 {place:8}        1\n" for place in range(0, 100, 2))
 SPACEMAN += "   from      to extents  blocks    pct\n      1       1      50      50 100.00\n"
-LISTED = (HERE / "23-xfs-16mib-enospc" / "freesp-d-45-blocks.txt").read_text()
-OLD_FREESP = (HERE / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt").read_text()
-OLD_BMAP = (HERE / "21-xfs-bmap-punched" / "bmap-v.txt").read_text()
+OLD_FREESP = of("22-xfs-freesp-histogram/freesp-s-ag15")
+OLD_BMAP = of("21-xfs-bmap-punched/bmap-v")
 E2FREEFRAG_BIGALLOC = """\
 Device: big16.img
 Blocksize: 1024 bytes
@@ -520,7 +502,7 @@ Num. free extent: 61
     4M...    8M-  :            15         72960   25.39%
    16M...   32M-  :             1         23040    8.02%
 """  # of mke2fs -b 1024 -O bigalloc -C 16384
-E2FREEFRAG = (HERE / "15-e2freefrag-appenders" / "e2freefrag.txt").read_text()
+E2FREEFRAG = of("15-e2freefrag-appenders/e2freefrag")
 
 
 @pytest.mark.parametrize("text", [FILEFRAG_2008, FILEFRAG_2009, FILEFRAG, OLD_BMAP, ALLOCATOR, LISTED_OSD, BUDDIES])
@@ -600,6 +582,9 @@ def test_what_a_text_says_of_itself_is_said(text, says):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (of("15-e2freefrag-appenders/before-and-after"), "two texts of e2freefrag, or"),
+        (of("27-lfs-df/lfs-df-h"), r"counts inodes \(-i\) or rounds \(-h\): run `lfs df` without them"),
+        (of("15-e2freefrag-appenders/e4defrag-c"), "text of `e4defrag -c`.*: run `filefrag -v FILE"),
         (WHOLE + WHOLE, "two texts of dumpe2fs"),
         (WHOLE.replace("165887, 186", "165887\n, 186"), "continues with b', 186368-196607"),
         (lzma.compress(WHOLE.encode()), r"it is packed \(xz\): give the text itself"),
@@ -617,7 +602,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
         (FILEFRAG.replace("32:  ", "20:  "), "does not add up: is it hexadecimal"),
         (OLD_FREESP + OLD_FREESP, "2 texts of freesp, and does not say that each is of another group"),
         (re.sub(" +512 .*\n", "", OLD_FREESP), "counts 75606 free extents in its last lines, and its rows 75449"),
-        (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "percents of freesp's rows add up to 98.8"),
+        (re.sub(" +512 .*\n|total.*\n|average.*\n", "", OLD_FREESP), "tells of 1.83%: digits or rows are missing"),
         (re.sub(r": +(\d+)(\d{3})\n", r": \1,\2\n", WHOLE), "separators of thousands, such as 524,288"),
         ("xfs_spaceman: FS_IOC_GETFSMAP [m]: Invalid\n" + SIZES[:40], "the program failed, and says 'xfs_spaceman"),
         (TABLE.replace("     11", "     12"), "begins at multiples of 4 blocks: run freesp without -A"),
@@ -670,7 +655,7 @@ def test_what_a_text_says_of_itself_is_said(text, says):
             "dumpe2fs: Permission denied while trying to open /dev/sda1\n",
             "the program failed, and says 'dumpe2fs: Perm",
         ),
-        (2 * (HERE / "27-lfs-df" / "lfs-df-inactive.txt").read_text(), "of several file systems: run `lfs df MOUNT`"),
+        (2 * of("27-lfs-df/lfs-df-inactive"), "of several file systems: run `lfs df MOUNT`"),
         ("lustre-OST0000_UUID 10 5 5 50% /mnt/l[OST:0]\n", "`lfs df` without its first line"),
         (ALLOCATOR[ALLOCATOR.index('    "alloc_unit') :], "no capacity: its beginning is missing"),
         (LISTED_OSD[:-4], "the allocator dump has no end: it was cut short"),

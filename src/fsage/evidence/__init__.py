@@ -102,7 +102,7 @@ def read_free(what: str, seed: Sequence[int] | None = None) -> Free:
         store["block_bytes"],
         groups.get("group_bytes") or store["device_bytes"],
         store["filesystem"],
-        store["source"].get("free", "unknown"),
+        store["source"]["free"],
         geometry=store["geometry"],
         unlike=store["unlike"],
     )

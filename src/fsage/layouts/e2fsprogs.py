@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from fsage.base.sizes import counted
 from fsage.layouts.classes import Class, of_classes, spread
@@ -46,6 +47,43 @@ FAILED = re.compile(
 )
 
 
+@dataclass
+class _File:
+    """A file whose rows are read: its extents that have a place, the device of each, and the flags of its last row."""
+
+    name: bytes
+    size: bytes
+    block_bytes: int
+    rows: int = 0
+    extents: list[Extent] = field(default_factory=list)
+    devices: list[str] = field(default_factory=list)
+    flags: list[bytes] = field(default_factory=list)
+
+    def add(self, line: bytes, numbers: list[int], device: bytes, flags: list[bytes]) -> None:
+        """Take a row. Raises NotThisText."""
+        number, begin, end, place, last, length = numbers
+        if number != self.rows:
+            raise NotThisText(f"filefrag lists extent {number} of {_shown(self.name)} where {self.rows} should be")
+        self.rows += 1
+        self.flags = flags
+        if PLACELESS.intersection(flags):
+            return
+        if (end - begin, last - place) != (length - 1, length - 1):
+            raise NotThisText(
+                f"filefrag's row {_shown(line.strip())!r} does not add up: is it hexadecimal (-X), or the cache (-E)? "
+                "Run filefrag -v"
+            )
+        size = self.block_bytes
+        self.extents.append(Extent(begin * size, place * size, length * size, False))
+        self.devices.append(device.decode())
+        check_extents(len(self.extents))
+
+    def check_ended(self) -> None:
+        """Raise NotThisText where another file follows in the middle of this one."""
+        if self.extents:
+            raise NotThisText(f"filefrag's list of {_shown(self.name)} has no end: something is missing in the text")
+
+
 def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     """How the listed files lie. Raises NotThisText.
 
@@ -54,132 +92,120 @@ def of_filefrag_text(lines: Iterable[bytes]) -> Store:
     version before 1.43 counts what lies behind a hole; that of a later one does not (misc/filefrag.c). A text that ends
     with a head is refused, because it may have been cut.
     """
-    layouts: FileLayouts | None = None
-    name = None
-    pieces = list[Extent]()
-    block_bytes = 0
-    size = b"0"
-    unmapped = hollow = 0
-    line = b""
-    listed = False
+    told = _Filefrag()
     of_devices = False
-    places = list[str]()
-    devices = set[str]()
-    flags = Counter[bytes]()
-    differing = list[str]()
-    failed = list[str]()
-    rows = 0
-    is_last = False
-    names = set[int]()  # of the file at hand, and of all
+    line = b""
     for line in lines:
         check_whole(line)
         row = _row(line)
         if row:
-            (number, begin, end, place, last, length), device, of_row = row
-            if name is None:
+            numbers, device, flags = row
+            if not told.file:
                 raise NotThisText(
                     f"filefrag lists extent {_shown(line.strip())[:60]!r} below no `File size of ...`, which has the "
                     "size of a block: give the whole text"
                 )
-            if number != rows:
-                raise NotThisText(f"filefrag lists extent {number} of {_shown(name)} where {rows} should be")
-            listed = True
-            rows += 1
-            flags.update(of_row)
-            is_last = LAST in of_row or (EOF in of_row and not flags[LAST])
-            if PLACELESS.intersection(of_row):
-                continue
-            if (end - begin, last - place) != (length - 1, length - 1):
-                raise NotThisText(
-                    f"filefrag's row {_shown(line.strip())!r} does not add up: is it hexadecimal (-X), or the cache "
-                    "(-E)? Run filefrag -v"
-                )
-            places.append(device.decode() if of_devices else "")
-            numbers = begin * block_bytes, place * block_bytes, length * block_bytes
-            pieces.append(Extent(*numbers, b"unwritten" in of_row))
-            check_extents(len(pieces))
-        elif rows and (wrapped := FLAGS.match(line)):
-            of_row = wrapped[1].split(b",")
-            flags.update(of_row)
-            is_last = is_last or LAST in of_row or EOF in of_row
-            if pieces and PLACELESS.intersection(of_row):
-                pieces.pop()
-                places.pop()
-            elif pieces and b"unwritten" in of_row:
-                pieces[-1] = pieces[-1]._replace(unwritten=True)
+            told.flags.update(flags)
+            told.file.add(line, numbers, device if of_devices else b"", flags)
+        elif told.file and told.file.rows and (wrapped := FLAGS.match(line)):
+            told.add_flags(told.file, wrapped[1].split(b","))
         elif head := HEAD.match(line.lstrip()):
-            if pieces:
-                raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
-            unmapped += name is not None
-            name = head[1]
-            block_bytes = number_of(head[3])
-            size = head[2]
-            listed = False
-            rows = 0
-            if not 0 < block_bytes <= MOST_BLOCK_BYTES:
-                raise NotThisText(f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, which cannot be")
-            layouts = layouts or FileLayouts(block_bytes)
-            if block_bytes != layouts.block_bytes:
-                raise NotThisText(
-                    f"filefrag counts {_shown(name)} in blocks of {block_bytes} bytes, files before it in blocks of "
-                    f"{layouts.block_bytes}: give the files of one file system at a time"
-                )
+            told.begin(_File(head[1], head[2], number_of(head[3])))
         elif len(FOUND.findall(line)) > 1:
             raise NotThisText(f"filefrag's lines stand on one, {_shown(line[:60])!r}: give the program's own text")
-        elif end_line := END.match(line.lstrip()):
-            layouts = layouts or FileLayouts(None)
-            count = number_of(end_line[2])
-            rows = 0
-            if hash(end_line[1]) in names:
-                raise NotThisText(f"filefrag lists {_shown(end_line[1])} twice: give one text at a time")
-            names.add(hash(end_line[1]))
-            if pieces and name != end_line[1]:
-                raise NotThisText(f"filefrag's list of {_shown(name)} has no end: something is missing in the text")
-            if name == end_line[1] and (listed or not count):
-                found = layouts.add(pieces, places)
-                hollow += not count and size != b"0"
-                devices.update(places)
-                if listed and not is_last and (flags[LAST] or found != count):
-                    raise NotThisText(
-                        f"filefrag's list of {_shown(name)} ends before its last extent: rows are missing"
-                    )
-                if found != count:
-                    differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
-            else:
-                layouts.add_number(count)
-            name = None
-            pieces = []
-            places = []
+        elif end := END.match(line.lstrip()):
+            told.end(end[1], number_of(end[2]))
         elif TITLE.match(line):
             of_devices = OF_DEVICES in line
         elif FAILED.match(line):
-            failed.append(_shown(line.strip())[:100])
+            told.failed.append(_shown(line.strip())[:100])
         elif LIKE_A_ROW.match(line) and not OLD_HEAD.match(line):
             raise NotThisText(f"filefrag's text continues with {_shown(line[:60])!r}, which is no extent")
-    if name is not None or not (line.endswith(b"\n") or END.match(line)):
+    if told.file or not (line.endswith(b"\n") or END.match(line)):
+        name = told.file.name if told.file else line
         raise NotThisText(
-            f"filefrag's text ends within {_shown(name or line)}: it was cut short, or this file cannot be mapped (on "
-            "Lustre only files of one stripe can)"
+            f"filefrag's text ends within {_shown(name)}: it was cut short, or this file cannot be mapped (on Lustre "
+            "only files of one stripe can)"
         )
-    if not layouts:
+    if not told.names:
         raise NotThisText("filefrag's text names no file: run `filefrag -v FILE ...`")
-    notes = [f"{counted(flags[flag], 'extent')} {flag.decode()}" for flag in TOLD if flags[flag]]
-    if flags[b"encoded"]:
-        layouts.has_score = False
-        notes.append("of the encoded ones (compressed, encrypted) length and place are not those of the data")
-    if len(devices) > 1:
-        notes.append(f"on {len(devices)} devices, extents counted on each")
-    if unmapped:
-        notes.append(f"{counted(unmapped, 'file')} could not be mapped")
-    if hollow:
-        notes.append(f"{counted(hollow, 'file')} of more than 0 bytes without an extent: a hole, or filefrag -x or -E")
-    if failed:
-        notes.append(f"{counted(len(failed), 'file')} could not be read, the first: {failed[0]}")
-    if differing:
-        notes.append(f"of {counted(len(differing), 'file')} two numbers of extents are told: {differing[0]}")
-    values = {"block_bytes": layouts.block_bytes, "files": {"listed": layouts.summary()}}
-    source = "; ".join(["filefrag", *notes])
+    source = "; ".join(["filefrag", *told.notes()])
+    values = {"block_bytes": told.block_bytes, "files": {"listed": told.summary()}}
     return Store(None, {"files": source}, values, without(OF_DEVICE, "filefrag tells of files only"))
+
+
+class _Filefrag(FileLayouts):
+    """The files of a text; `file`: the one at hand. All raise NotThisText."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.file: _File | None = None
+        self.names: set[int] = set()
+        self.flags = Counter[bytes]()
+        self.files = Counter[str]()  # by what is said of them
+        self.failed: list[str] = []
+        self.differing: list[str] = []
+
+    def begin(self, file: _File) -> None:
+        """A file begins."""
+        if self.file:
+            self.file.check_ended()
+            self.files["could not be mapped"] += 1
+        self.file = file
+        counts = f"filefrag counts {_shown(file.name)} in blocks of {file.block_bytes} bytes"
+        if not 0 < file.block_bytes <= MOST_BLOCK_BYTES:
+            raise NotThisText(f"{counts}, which cannot be")
+        self.block_bytes = self.block_bytes or file.block_bytes
+        if file.block_bytes != self.block_bytes:
+            raise NotThisText(
+                f"{counts}, files before it in blocks of {self.block_bytes}: give the files of one file system at a "
+                "time"
+            )
+
+    def add_flags(self, file: _File, flags: list[bytes]) -> None:
+        """Flags of its last row, which mail put on a line of their own."""
+        self.flags.update(flags)
+        file.flags += flags
+        if file.extents and PLACELESS.intersection(flags):
+            file.extents.pop()
+            file.devices.pop()
+
+    def end(self, name: bytes, count: int) -> None:
+        """A file ends, whose last line counts so many extents."""
+        if hash(name) in self.names:
+            raise NotThisText(f"filefrag lists {_shown(name)} twice: give one text at a time")
+        self.names.add(hash(name))
+        file = self.file
+        self.file = None
+        if file and file.name != name:
+            file.check_ended()
+        elif file and (file.rows or not count):
+            found = self.add(file.extents, file.devices)
+            has_last = LAST in file.flags or (EOF in file.flags and not self.flags[LAST])
+            if file.rows and not has_last and (self.flags[LAST] or found != count):
+                raise NotThisText(f"filefrag's list of {_shown(name)} ends before its last extent: rows are missing")
+            if not count and file.size != b"0":
+                self.files["of more than 0 bytes without an extent: a hole, or filefrag -x or -E"] += 1
+            if found != count:
+                self.differing.append(f"{_shown(name)} has {found} by its rows and {count} by its last line")
+            return
+        self.add_number(count)
+
+    def notes(self) -> list[str]:
+        """What the text says besides."""
+        notes = [f"{counted(self.flags[flag], 'extent')} {flag.decode()}" for flag in TOLD if self.flags[flag]]
+        if self.flags[b"encoded"]:
+            self.has_score = False
+            notes.append("of the encoded ones (compressed, encrypted) length and place are not those of the data")
+        if len(self.devices) > 1:
+            notes.append(f"on {len(self.devices)} devices, extents counted on each")
+        notes += [f"{counted(number, 'file')} {says}" for says, number in self.files.items()]
+        if self.failed:
+            notes.append(f"{counted(len(self.failed), 'file')} could not be read, the first: {self.failed[0]}")
+        if self.differing:
+            files = counted(len(self.differing), "file")
+            notes.append(f"of {files} two numbers of extents are told: {self.differing[0]}")
+        return notes
 
 
 def _row(line: bytes) -> tuple[list[int], bytes, list[bytes]] | None:
@@ -195,8 +221,8 @@ def _row(line: bytes) -> tuple[list[int], bytes, list[bytes]] | None:
     return None
 
 
-def _shown(name: bytes | None) -> str:
-    return (name or b"").decode(errors="backslashreplace")
+def _shown(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")
 
 
 NUMBER = re.compile(
@@ -209,14 +235,8 @@ BIGALLOC = "it has feature bigalloc, whose clusters e2freefrag misreads unless i
 NEEDED = (b"Blocksize", b"Total blocks", b"Free blocks")
 
 
-def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
-    """What e2freefrag tells of a device. Raises NotThisText.
-
-    The histogram is of the bitmaps, of a mounted ext4 of the kernel's list. `Free blocks` is the superblock's count,
-    stale while it is mounted, where the kernel was not asked (scan_offline, misc/e2freefrag.c). So the histogram is
-    taken, and a count that differs is named. The first version (July 2009) has no blocks of the classes, and an average
-    that is not that of its rows; `Num. free extent` came in 2010.
-    """
+def _of_e2freefrag(lines: Iterable[bytes]) -> tuple[dict[bytes, int], list[tuple[int, int, int, int]], bytes]:
+    """Its numbers by name; of each class from and to how many bytes, extents, blocks (-1: not told); a complaint."""
     head: dict[bytes, int] = {}
     rows: list[tuple[int, int, int, int]] = []
     complaint = b""
@@ -242,14 +262,26 @@ def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
         raise NotThisText(
             f"e2freefrag's text lacks {', '.join(lacking)}: its beginning is missing, or it was cut short"
         )
-    block_bytes, blocks, free = (head[name] for name in NEEDED)
-    check_device(blocks, block_bytes)
-    if free > blocks:
-        raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
     listed = sum(number for _, _, number, _ in rows)
     extents = head.get(b"Num free extent", listed)
     if listed != extents:
         raise NotThisText(f"e2freefrag counts {extents} free extents and its rows list {listed}: rows are missing")
+    return head, rows, complaint
+
+
+def of_e2freefrag_text(lines: Iterable[bytes]) -> Store:
+    """What e2freefrag tells of a device. Raises NotThisText.
+
+    The histogram is of the bitmaps, of a mounted ext4 of the kernel's list. `Free blocks` is the superblock's count,
+    stale while it is mounted, where the kernel was not asked (scan_offline, misc/e2freefrag.c). So the histogram is
+    taken, and a count that differs is named. The first version (July 2009) has no blocks of the classes, and an average
+    that is not that of its rows; `Num. free extent` came in 2010.
+    """
+    head, rows, complaint = _of_e2freefrag(lines)
+    block_bytes, blocks, free = (head[name] for name in NEEDED)
+    check_device(blocks, block_bytes)
+    if free > blocks:
+        raise NotThisText(f"e2freefrag's text has {free} free blocks of {blocks}")
     largest = head.get(b"Max free extent", 0) << 10
     if free and head.get(b"Num free extent") == 0:
         raise NotThisText(f"e2freefrag counts {free} free blocks and no free extent: {BIGALLOC}")

@@ -66,23 +66,20 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL(LIBRARY)
     except OSError as error:
         raise Failure(f"{LIBRARY} cannot be loaded ({in_words(error)}); install e2fsprogs") from error
-    for name, words in {
-        "ext2fs_open": [c_char_p, c_int, c_int, c_uint, c_void_p, POINTER(POINTER(_FileSystem))],
-        "ext2fs_read_block_bitmap": [c_void_p],
-        "ext2fs_close": [c_void_p],
-        "ext2fs_find_first_zero_generic_bmap": [c_void_p, c_uint64, c_uint64, POINTER(c_uint64)],
-        "ext2fs_find_first_set_generic_bmap": [c_void_p, c_uint64, c_uint64, POINTER(c_uint64)],
-        "ext2fs_get_generic_bmap_start": [c_void_p],
-        "ext2fs_get_generic_bmap_end": [c_void_p],
-        "ext2fs_block_bitmap_loc": [c_void_p, c_uint32],
-    }.items():
+    for gives, name, *words in (
+        (c_long, "ext2fs_open", c_char_p, c_int, c_int, c_uint, c_void_p, POINTER(POINTER(_FileSystem))),
+        (c_long, "ext2fs_read_block_bitmap", c_void_p),
+        (c_long, "ext2fs_close", c_void_p),
+        (c_long, "ext2fs_find_first_zero_generic_bmap", c_void_p, c_uint64, c_uint64, POINTER(c_uint64)),
+        (c_long, "ext2fs_find_first_set_generic_bmap", c_void_p, c_uint64, c_uint64, POINTER(c_uint64)),
+        (c_uint64, "ext2fs_get_generic_bmap_start", c_void_p),
+        (c_uint64, "ext2fs_get_generic_bmap_end", c_void_p),
+        (c_uint64, "ext2fs_block_bitmap_loc", c_void_p, c_uint32),
+        (None, "ext2fs_free", c_void_p),
+    ):
         function = getattr(library, name)
         function.argtypes = words
-        function.restype = c_long
-    for name in ("ext2fs_get_generic_bmap_start", "ext2fs_get_generic_bmap_end", "ext2fs_block_bitmap_loc"):
-        getattr(library, name).restype = c_uint64
-    library.ext2fs_free.argtypes = [c_void_p]
-    library.ext2fs_free.restype = None
+        function.restype = gives
     library.initialize_ext2_error_table()
     return library
 

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
-from fsage.base import Json
+from fsage.base import Json, typed
+from fsage.base.message import Unacceptable
+from fsage.base.typed import Positive, Word
 from fsage.layouts.freespace import DIGITS, Counting
-from fsage.layouts.store import Geometry, NotThisText, Store, check_device, number_of, of_extents, shown
+from fsage.layouts.store import Geometry, NotThisText, Store, check_device, number_of, of_extents
 
 MARK = b"fsage free extents 1"
 LINE = re.compile(rb"(\d{1,19}) (\d{1,19})\n")
@@ -38,14 +40,14 @@ class Head(NamedTuple):
     `geometry`: how it was made, if that is known (fsage.layouts.geometry). `unlike`: why no copy would be like it.
     """
 
-    device_bytes: int
-    block_bytes: int
-    group_bytes: int
-    filesystem: str | None
-    source: str
+    device_bytes: Positive
+    block_bytes: Positive
+    group_bytes: Positive
+    filesystem: Word | None
+    source: Word
     drawn: Json | None = None
     geometry: Json | None = None
-    unlike: str | None = None
+    unlike: Word | None = None
 
     def why_no_copy(self) -> str | None:
         """Why it is not copied onto a target; None where nothing is known that speaks against it."""
@@ -88,13 +90,8 @@ def read(lines: Iterable[bytes]) -> tuple[Head, Iterator[tuple[int, int]]]:
 def _head(line: bytes) -> Head:
     try:
         fields = json.loads(line)
-        head = Head(**{name: fields.get(name) for name in Head._fields})
-        blocks = all(isinstance(block, (dict, type(None))) for block in (head.drawn, head.geometry))
-        numbers = all(type(number) is int and number > 0 for number in head[:3])
-        words = (head.source, head.filesystem or "", head.unlike or "")
-        if not (blocks and numbers and all(len(word) <= 1000 and word.isprintable() for word in words)):
-            raise ValueError(f"{shown(line)!r}")
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        head = typed.read(Head, [fields.get(name) for name in Head._fields], "it")
+    except (ValueError, Unacceptable, AttributeError, RecursionError) as error:
         raise NotThisText(f"the line on the device lacks something or has what cannot be: {error}") from None
     check_device(head.device_bytes // head.block_bytes, head.block_bytes)
     return head

@@ -108,7 +108,7 @@ class FileLayouts:
         self.block_bytes = block_bytes
         self._files = self._bytes = self._behind = self._counted = 0
         self._numbers_only = False
-        self._devices: set[str] = set()
+        self.devices: set[str] = set()
         self.has_score = True
         """Whether places and lengths are those of the data."""
         self._extents_per_file: Counter[int] = Counter()
@@ -138,7 +138,7 @@ class FileLayouts:
         self._files += 1
         self._bytes += length
         self._extents_per_file[runs] += 1
-        self._devices.update(devices)
+        self.devices.update(devices)
         if self.block_bytes and runs:
             blocks = -(-length // self.block_bytes)
             self._behind += blocks - runs
@@ -168,7 +168,7 @@ class FileLayouts:
         """
         extents = sum(number * files for number, files in self._extents_per_file.items())
         has_places = not self._numbers_only
-        has_score = has_places and self.has_score and len(self._devices) < 2
+        has_score = has_places and self.has_score and len(self.devices) < 2
         return {
             "files": self._files,
             "bytes": self._bytes if has_places else None,

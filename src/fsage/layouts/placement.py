@@ -19,26 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fsage.base import GIB, MIB, Json
 from fsage.base.sizes import format_size, round_size
+from fsage.layouts.store import SizeClass
 
 if TYPE_CHECKING:
     from fsage.layouts.filesystems import FileSystem
 
 
-class Extents(NamedTuple):
-    """Free extents of one power of two: `number` of them, `bytes` in all, each from `low` to below twice that."""
-
-    low: int
-    number: int
-    bytes: int
-
-
-def classes(free_extents: Json) -> list[Extents]:
+def classes(free_extents: Json) -> list[SizeClass]:
     """The free extents of a store, the largest first."""
-    found = []
-    for bucket in reversed(free_extents["histogram"]):
-        if bucket["extents"]:
-            found.append(Extents(bucket["from_bytes"], bucket["extents"], bucket["bytes"]))
-    return found
+    return [SizeClass(**row) for row in reversed(free_extents["histogram"]) if row["extents"]]
 
 
 class Placement(ABC):
@@ -48,7 +37,7 @@ class Placement(ABC):
     """What it does, as the end of a sentence."""
 
     @abstractmethod
-    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+    def pieces(self, size_bytes: int, free: list[SizeClass]) -> tuple[float, float]:
         """In how many pieces a new file would lie, from and to. `free`: the largest first; together they hold it."""
 
 
@@ -62,22 +51,22 @@ class LargestFirst(Placement):
 
     says = "the largest free extents first"
 
-    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+    def pieces(self, size_bytes: int, free: list[SizeClass]) -> tuple[float, float]:
         left = size_bytes
         pieces = 0.0
-        for extents in free:
-            if extents.bytes >= left:
-                pieces += _of(extents, left)
+        for size_class in free:
+            if size_class.bytes >= left:
+                pieces += _of(size_class, left)
                 break
-            left -= extents.bytes
-            pieces += extents.number
+            left -= size_class.bytes
+            pieces += size_class.extents
         return pieces, pieces
 
 
-def _of(extents: Extents, size_bytes: int) -> float:
+def _of(own: SizeClass, size_bytes: int) -> float:
     """How many of a class hold so much, the largest first, where lengths are spread evenly about their mean."""
-    high = max(2 * extents.bytes / extents.number - extents.low, float(extents.low))
-    step = (high - extents.low) / extents.number
+    high = max(2 * own.bytes / own.extents - own.from_bytes, float(own.from_bytes))
+    step = (high - own.from_bytes) / own.extents
     if not step:
         return math.ceil(size_bytes / high)
     return max(1, math.ceil((high - math.sqrt(max(0.0, high**2 - 2 * step * size_bytes))) / step))
@@ -96,7 +85,7 @@ class ByRequest(Placement):
         self.least_bytes = least_bytes
         self.says = f"{request_bytes >> 20} MiB at a time, in any free extent that holds them"
 
-    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+    def pieces(self, size_bytes: int, free: list[SizeClass]) -> tuple[float, float]:
         request = min(self.request_bytes, 1 << (size_bytes - 1).bit_length())
         first = _held(request, free)
         if size_bytes <= first.used:
@@ -130,7 +119,7 @@ class NearestFirst(Placement):
         self.request_bytes = request_bytes
         self.says = f"{request_bytes >> 20} MiB at a time, in the nearest free extent that holds them"
 
-    def pieces(self, size_bytes: int, free: list[Extents]) -> tuple[float, float]:
+    def pieces(self, size_bytes: int, free: list[SizeClass]) -> tuple[float, float]:
         buckets = _held(min(self.request_bytes, 1 << (size_bytes - 1).bit_length()), free)
         within = min(size_bytes, buckets.used)
         rest = 0.0
@@ -143,14 +132,14 @@ class NearestFirst(Placement):
         return rest + low, rest + max(low, at_most)
 
 
-def _median(free: list[Extents]) -> int:
+def _median(free: list[SizeClass]) -> int:
     """The size that at least half of these extents have."""
     number = 0
     for bucket in free:
-        number += bucket.number
-        if 2 * number >= sum(other.number for other in free):
+        number += bucket.extents
+        if 2 * number >= sum(other.extents for other in free):
             break
-    return bucket.low
+    return bucket.from_bytes
 
 
 class _Held(NamedTuple):
@@ -159,7 +148,7 @@ class _Held(NamedTuple):
     number: int
     bytes: int
     used: int
-    smaller: list[Extents]
+    smaller: list[SizeClass]
 
     def pieces(self, size_bytes: int) -> float:
         """In how many of them so much lies."""
@@ -168,12 +157,12 @@ class _Held(NamedTuple):
         return 0.0
 
 
-def _held(request: int, free: list[Extents]) -> _Held:
-    buckets = [bucket for bucket in free if bucket.low >= request]
+def _held(request: int, free: list[SizeClass]) -> _Held:
+    buckets = [bucket for bucket in free if bucket.from_bytes >= request]
     # An aligned request begins somewhere in the extent: half of one lies unused before it.
-    used = sum(max(bucket.number * request, bucket.bytes - bucket.number * request // 2) for bucket in buckets)
+    used = sum(max(bucket.extents * request, bucket.bytes - bucket.extents * request // 2) for bucket in buckets)
     return _Held(
-        sum(bucket.number for bucket in buckets), sum(bucket.bytes for bucket in buckets), used, free[len(buckets) :]
+        sum(bucket.extents for bucket in buckets), sum(bucket.bytes for bucket in buckets), used, free[len(buckets) :]
     )
 
 
@@ -184,11 +173,11 @@ BEST_OF_SOME = 1.5
 FEWEST = LargestFirst()
 
 
-def as_they_come(size_bytes: int, free: list[Extents]) -> float:
+def as_they_come(size_bytes: int, free: list[SizeClass]) -> float:
     """The pieces where each free extent is as likely to be taken as any other, whatever its size."""
     whole = sum(bucket.bytes for bucket in free)
     if whole:
-        return max(1.0, size_bytes * sum(bucket.number for bucket in free) / whole)
+        return max(1.0, size_bytes * sum(bucket.extents for bucket in free) / whole)
     return 1.0
 
 
@@ -290,7 +279,7 @@ def _lie(fitting: Sequence[NewFile]) -> str:
     return ", ".join(parts).replace(" in ", ", would have ", 1)
 
 
-def used_up(store: Json, free: list[Extents]) -> str:
+def used_up(store: Json, free: list[SizeClass]) -> str:
     """Which free extents are used up first, at which fullness at the earliest."""
     device_bytes = store["device_bytes"]
     now = store["fullness_percent"]
@@ -300,7 +289,7 @@ def used_up(store: Json, free: list[Extents]) -> str:
         return f"Now no free extent holds {round_size(RUNS[-1])}."
     if still_bytes is None or device_bytes is None:
         return ""
-    smaller = sum(size_class.bytes for size_class in free if size_class.low < still_bytes)
+    smaller = sum(size_class.bytes for size_class in free if size_class.from_bytes < still_bytes)
     percent = 100 * (device_bytes - smaller) / device_bytes
     at = "Now" if percent <= now else f"At {percent:.1f}% full"
     return f"{at}, the last free extent of {round_size(still_bytes)} may be used up."
@@ -347,7 +336,7 @@ def first_refused(system: FileSystem, store: Json, mounted: dict[str, int] | Non
             lacks = "no inode is left"
     if system.inodes_together:
         chunk = system.inodes_together * ((store["geometry"] or {}).get("inode_bytes") or INODE_BYTES)
-        held_bytes = sum(extents.bytes for extents in classes(free) if extents.low >= 2 * chunk)
+        held_bytes = sum(row.bytes for row in classes(free) if row.from_bytes >= 2 * chunk)
         if held_bytes < least_bytes:
             least_bytes = held_bytes
             lacks = f"no free extent holds {chunk >> 10} KiB for inodes"

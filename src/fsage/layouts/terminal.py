@@ -257,21 +257,16 @@ def show(layout: Json, as_json: bool, limits: Mapping[str, float]) -> int:
     code = _fail(verdicts, limits)
     if as_json:
         _print_json(layout, verdicts)
-        return _unread(layout) or code
-    for store, judged in zip(layout["stores"], verdicts):
-        print("\n".join([f"{layout['what']}: {title(store)}", *judged.sentences]))
-        if store["bitmap"]:
-            print(f"[{strip(store['bitmap']['free_share'])}]  █ in use")
-        for table in tables(store):
-            print(f"\n{table.title}\n{drawn(table)}")
-    print(f"(taken in {layout['seconds']:.2f} s)")
-    return _unread(layout) or code
-
-
-def _unread(layout: Json) -> int:
-    """Say on standard error that no file of a directory could be read; the exit code of that, 0 where one was."""
+    else:
+        for store, judged in zip(layout["stores"], verdicts):
+            print("\n".join([f"{layout['what']}: {title(store)}", *judged.sentences]))
+            if store["bitmap"]:
+                print(f"[{strip(store['bitmap']['free_share'])}]  █ in use")
+            for table in tables(store):
+                print(f"\n{table.title}\n{drawn(table)}")
+        print(f"(taken in {layout['seconds']:.2f} s)")
     if layout["unread"] is None:
-        return 0
+        return code
     print(f"fsage: {printable(layout['unread'])}", file=sys.stderr)
     return 1
 

@@ -11,6 +11,7 @@ from fsage.base import MIB, Json, Misuse
 from fsage.base.sizes import counted, format_size, round_size, significant
 from fsage.layouts import filesystems, placement
 from fsage.layouts.geometry import BLOCK_BYTES
+from fsage.layouts.store import SizeClass
 
 FOUND = "found"
 LEAST_PLACELESS = 0.01
@@ -87,7 +88,7 @@ def verdict(store: Json, what: str, mounted: dict[str, int] | None) -> Verdict:
     return Verdict(sentences, values)
 
 
-def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | None) -> str:
+def _full(store: Json, free: list[SizeClass], mounted: dict[str, int] | None) -> str:
     sentence = "How full it is, the text does not say."
     if store["device_bytes"]:
         sentence = (
@@ -108,7 +109,8 @@ def _full(store: Json, free: list[placement.Extents], mounted: dict[str, int] | 
             break
     return (
         f"{sentence} The {round_size(store['free_bytes'])} that are free lie in {extents['count']:,} extents: half of "
-        f"them in extents of {round_size(size_class.low)} and more, the largest {round_size(extents['largest_bytes'])}."
+        f"them in extents of {round_size(size_class.from_bytes)} and more, the largest "
+        f"{round_size(extents['largest_bytes'])}."
     )
 
 

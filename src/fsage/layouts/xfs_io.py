@@ -6,6 +6,7 @@ They count sectors of 512 bytes, and do not say how large a block is.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from fsage.base.sizes import counted
@@ -26,13 +27,9 @@ from fsage.layouts.store import (
 from fsage.layouts.stream import UNENDED, check_whole
 from fsage.layouts.xfs import ASK, BLOCK_BYTES, KIND, SECTOR_BYTES
 
-UNWRITTEN = 0o10000
-SHARED = 0o100000  # of the flags, the last column of -v and -p
-# The last column of `xfs_io -c 'fiemap -v'` has those of linux/fiemap.h; unknown, delayed and inline have no place.
-FIEMAP_PLACELESS = 0x2 | 0x4 | 0x200
-FIEMAP_ENCODED = 0x8
-FIEMAP_UNWRITTEN = 0x800
-FIEMAP_SHARED = 0x2000
+# The last column of -v and -p, and that of `xfs_io -c 'fiemap -v'`, which has the flags of linux/fiemap.h.
+FLAGS = (("shared", 0o100000, 0x2000), ("unwritten", 0o10000, 0x800), ("encoded", 0, 0x8))
+FIEMAP_PLACELESS = 0x2 | 0x4 | 0x200  # unknown, delayed, inline
 FAILED = re.compile(rb"xfs_(?:bmap|io): |.*: (?:Permission denied|No such file or directory|foreign file active)")
 NAME = re.compile(rb"(?!FLAG Values:)(\S.*):( no extents)?$")
 # Number, place in the file, place on the device; then with -v group, place in it, length, and flags where one has any.
@@ -56,40 +53,26 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     pending = b""
     line = b""
     failed = list[str]()
-    shared = 0
-    not_written = 0
-    encoded = 0
+    flags = Counter[str]()
     filesystem: str | None = "xfs"
     names = set[int]()
     for line in lines:
         check_whole(line)
         row = ROW.match(line)
         if row:
-            if pending:
-                if expected:
-                    layouts.add(pieces)
+            if pending and expected:
+                layouts.add(pieces)
                 expected = 0
                 pieces = []
-                pending = b""
+            pending = b""
             if number_of(row[1]) != expected or (expected and number_of(row[2]) != reached):
                 raise NotThisText(f"xfs_bmap's text has extent {shown(line.strip())!r} where {expected} should be")
             expected += 1
             reached = number_of(row[3]) + 1
+            if row[7]:
+                filesystem = None  # any can be asked so
             if row[4]:
-                begin, last, place, end = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:5])
-                if end - place != last - begin:
-                    raise NotThisText(f"xfs_bmap's row {shown(line.strip())!r} does not add up: digits are missing")
-                flags = int((row[6] or b"0")[-20:], 8)
-                of_fiemap = int(row[7] or b"0", 16)
-                if row[7]:  # any file system can be asked so
-                    filesystem = None
-                if of_fiemap & FIEMAP_PLACELESS:
-                    continue
-                unwritten = bool(flags & UNWRITTEN or of_fiemap & FIEMAP_UNWRITTEN)
-                shared += bool(flags & SHARED or of_fiemap & FIEMAP_SHARED)
-                encoded += bool(of_fiemap & FIEMAP_ENCODED)
-                not_written += unwritten
-                pieces.append(Extent(begin, place, last - begin + SECTOR_BYTES, unwritten))
+                pieces += _placed(row, flags)
                 check_extents(len(pieces))
         elif FAILED.match(line):
             failed.append(line.strip().decode(errors="replace")[:100])
@@ -112,16 +95,25 @@ def of_bmap_text(lines: Iterable[bytes]) -> Store:
     if expected:
         layouts.add(pieces)
     absent = without(OF_DEVICE, "xfs_bmap tells of files only")
-    source = "xfs_bmap"
-    if shared:
-        source += f"; {counted(shared, 'extent')} shared"
-    if not_written:
-        source += f"; {counted(not_written, 'extent')} unwritten"
-    if encoded:
-        source += f"; {counted(encoded, 'extent')} encoded, whose length and place are not those of the data"
+    source = "; ".join(["xfs_bmap", *(f"{counted(flags[flag], 'extent')} {flag}" for flag, *_ in FLAGS if flags[flag])])
+    if flags["encoded"]:
+        source += ", whose length and place are not those of the data"
     if failed:
         source += f"; {counted(len(failed), 'file')} could not be read, the first: {failed[0]}"
     return Store(filesystem, {"files": source}, {"files": {"listed": layouts.summary()}}, absent)
+
+
+def _placed(row: re.Match[bytes], flags: Counter[str]) -> list[Extent]:
+    """The extent of a row; none where it has no place. Its flags are counted."""
+    begin, last, place, end = (number_of(number) * SECTOR_BYTES for number in row.groups()[1:5])
+    if end - place != last - begin:
+        raise NotThisText(f"xfs_bmap's row {shown(row.string.strip())!r} does not add up: digits are missing")
+    of_bmap = int((row[6] or b"0")[-20:], 8)
+    of_fiemap = int(row[7] or b"0", 16)
+    if of_fiemap & FIEMAP_PLACELESS:
+        return []
+    flags.update(flag for flag, bmap, fiemap in FLAGS if of_bmap & bmap or of_fiemap & fiemap)
+    return [Extent(begin, place, last - begin + SECTOR_BYTES, False)]
 
 
 def _check_rows_of(name: bytes, is_file: bool) -> None:
@@ -131,7 +123,7 @@ def _check_rows_of(name: bytes, is_file: bool) -> None:
 
 
 FSMAP_ROW = re.compile(rb"\s*\d+: (\d+:\d+) \[(\d+)\.\.(\d+)\]:\s+\S(?!.*\]:)")  # one on a line
-OF_AG = re.compile(rb".*\s(\d+)\s+\(\d+\.\.\d+\)\s+\d")
+OF_FIRST_AG = re.compile(rb".*\s0\s+\(\d+\.\.\d+\)\s+\d")
 SPECIAL_OF_EXT4 = b": special 102:"  # owners that only ext4 has (EXT4_FMR_OWN_FS and following, fs/ext4/fsmap.h)
 FSMAP_FREE = b"free space"
 
@@ -173,8 +165,7 @@ def of_fsmap_text(lines: Iterable[bytes], counting: Counting) -> Store:
             free.append((start * SECTOR_BYTES, (last + 1 - start) * SECTOR_BYTES))
         if SPECIAL_OF_EXT4 in line:
             filesystem = "ext4"
-        group = OF_AG.match(line)
-        if group and group[1] == b"0":
+        if OF_FIRST_AG.match(line):
             group_end = max(group_end, last + 1)
         end = max(end, last + 1)
     if not line.endswith(b"\n"):

@@ -113,29 +113,35 @@ def harmless(text: str) -> list[str]:
     return list(dict.fromkeys(line.strip() for line in text.splitlines() if _known().search(line)))
 
 
-def tells_of_trouble(line: str) -> bool:
-    """Whether a line tells of trouble that is not known to be harmless."""
-    return bool(TROUBLE.search(line)) and not line.startswith("Command line") and not _known().search(line)
+def launched(stdout: str) -> list[str]:
+    """The lines that the tasks printed which MPI's launcher started."""
+    return [TAG.sub("", line) for line in tidy(stdout).splitlines()]
 
 
-def why_it_ended(stderr: str) -> str:
-    """What standard error says of an end with another code than 0, or that it says nothing."""
-    reasons = [line for line in stderr.splitlines() if not line.startswith("Commencing ")]  # IOR 3.0.1's progress
-    return "\n".join(reasons) or SILENT
+def check_launched(
+    tool: str, lines: Sequence[str], stderr: str, rc: int | None, head: re.Pattern[str], harmless: re.Pattern[str]
+) -> None:
+    """Raise `BadOutput` where the tasks did not run together, and where `check_end` does.
 
-
-def check_together(tool: str, heads: Iterable[str]) -> None:
-    """`BadOutput` if there are several `heads`, the lines with which a run of the tool begins.
-
-    A launcher of one MPI starts programs built with another without a complaint, and each believes that it is alone.
+    A launcher of one MPI starts programs built with another without a complaint, and each believes that it is alone:
+    then there are several lines like `head`, with which a run of the tool begins. `harmless`: what is no trouble in
+    a line, beside what harmless.yaml has.
     """
-    count = len(list(heads))
+    count = sum(bool(head.match(line)) for line in lines)
     if count > 1:
         raise BadOutput(
             f"{count} processes of {tool} ran, and each believed that it was alone. The launcher does not belong to "
             f"the MPI that {tool} was built with. Declare the fsage_target.launcher of that MPI, or build {tool} with "
             f"the launcher's MPI. Or {count} outputs were put into one: then give one at a time"
         )
+    said = stderr.splitlines()
+    trouble = [line for line in (*lines, *said) if _tells_of_trouble(line) and not harmless.search(line)]
+    reasons = [line for line in said if not line.startswith("Commencing ")]  # IOR 3.0.1's progress
+    check_end(tool, rc, trouble, "\n".join(reasons) or SILENT)
+
+
+def _tells_of_trouble(line: str) -> bool:
+    return bool(TROUBLE.search(line)) and not line.startswith("Command line") and not _known().search(line)
 
 
 def program_result(stdout: str, stderr: str, rc: int | None) -> Any:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from statistics import mean
 
 from fsage.base import MIB
-from fsage.parse import TAG, BadOutput, Transfer, check_end, check_together, tells_of_trouble, tidy, why_it_ended
+from fsage.parse import TAG, BadOutput, Transfer, check_launched, launched
 
 HEAD = re.compile(r"(IOR-\S+): MPI Coordinated")
 # Says nothing about the numbers: a file of an earlier run was deleted before the clock started.
 HARMLESS = re.compile(r"exists already and will be deleted")
 # With -D a run ends before its amount is moved; bandwidth and the summary's amount are of what was moved.
-STONEWALL = re.compile(
-    r"WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate|[Mm]aybe caused by deadline)"
+HARMLESS_STONEWALLED = re.compile(
+    HARMLESS.pattern
+    + r"|WARNING: (Expected aggregate|Stat\(\) of aggregate|Using actual aggregate|[Mm]aybe caused by deadline)"
 )
 MOVED = re.compile(r"WARNING: Using actual aggregate bytes moved\s*= (\d+)")  # stands before the repetition's row
 ROUNDING_MIB = 0.05
@@ -56,14 +57,9 @@ def parse(stdout: str, stderr: str, rc: int | None) -> IorRun:
     - after `-T` the summary holds `-nan`;
     - another rank's warning may be spliced into a row, which is then missed.
     """
-    lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
+    lines = launched(stdout)
     stonewalled = any(re.match(r"stonewallingTime\s*:|Command line.* -D ", line) for line in lines)
-    check_together("IOR", filter(HEAD.match, lines))
-    trouble = []
-    for line in lines + stderr.splitlines():
-        if tells_of_trouble(line) and not HARMLESS.search(line) and not (stonewalled and STONEWALL.search(line)):
-            trouble.append(line)
-    check_end("IOR", rc, trouble, why_it_ended(stderr))
+    check_launched("IOR", lines, stderr, rc, HEAD, HARMLESS_STONEWALLED if stonewalled else HARMLESS)
     if any(line.startswith("IOR-2.") for line in lines):
         raise BadOutput("it is the output of IOR 2, whose table has other columns: run IOR 3.0.1 or a later one")
     if not any(re.match(r"Finished\s*:", line) for line in lines):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fsage.parse import TAG, BadOutput, check_end, check_together, tells_of_trouble, tidy, why_it_ended
+from fsage.parse import BadOutput, check_launched, launched
 
 HEAD = r"^(mdtest-\S+) was launched with (\d+) total task\(s\) on (\d+) node"
 # Of reads only, which are then no more than open and close; 4.x says it whether reads are requested or not.
@@ -51,11 +51,9 @@ def parse(stdout: str, stderr: str, rc: int | None) -> MdtestRun:
     - `-P` and `-Z` print times in a table of the same shape;
     - after `-W` its head still counts all requested files.
     """
-    lines = [TAG.sub("", line) for line in tidy(stdout).splitlines()]
+    lines = launched(stdout)
+    check_launched("mdtest", lines, stderr, rc, re.compile(HEAD), HARMLESS)
     text = "\n".join(lines)
-    check_together("mdtest", re.findall(HEAD, text, re.M))
-    trouble = [line for line in lines + stderr.splitlines() if tells_of_trouble(line) and not HARMLESS.search(line)]
-    check_end("mdtest", rc, trouble, why_it_ended(stderr))
     if not re.search(r"^-- finished at .* --$", text, re.M):
         raise BadOutput("mdtest's output lacks its last line, finished at: it was cut short")
     head = _find(text, HEAD, "mdtest-VERSION was launched with")

@@ -6,7 +6,7 @@ import datetime
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, NoReturn, Self, get_args
 
@@ -96,17 +96,6 @@ def refuse(problems: Iterable[Problem]) -> NoReturn:
     )
 
 
-@contextmanager
-def noting(problems: list[Problem], *loc: str | int) -> Iterator[None]:
-    """Add what is raised as ValueError or ValidationError to `problems`, at `loc`, and continue."""
-    try:
-        yield
-    except ValidationError as error:
-        problems += [Problem((*loc, *inner.loc), inner.text) for inner in problems_of(error)]
-    except ValueError as error:
-        problems.append(Problem(loc, str(error)))
-
-
 class Problems:
     """What is wrong with a block, collected while `with Problems() as wrong:` runs, and raised at its end.
 
@@ -128,9 +117,15 @@ class Problems:
         path = key if isinstance(key, tuple) else (key,)
         self.found.append(Problem(path, text))
 
-    def at(self, *path: str | int) -> AbstractContextManager[None]:
+    @contextmanager
+    def at(self, *path: str | int) -> Iterator[None]:
         """While it is open, what is raised as ValueError is noted at a path of keys, and ends the block alone."""
-        return noting(self.found, *path)
+        try:
+            yield
+        except ValidationError as error:
+            self.found += [Problem((*path, *inner.loc), inner.text) for inner in problems_of(error)]
+        except ValueError as error:
+            self.found.append(Problem(path, str(error)))
 
 
 def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> list[Problem]:
@@ -357,13 +352,11 @@ def read_levels(value: object, read: Callable[[object], object], least: int = 1)
     if len(value) > MOST_LEVELS:
         raise ValueError(f"a list of {len(value):,} levels; allowed are {MOST_LEVELS:,} at most")
     levels: list[object] = []
-    problems: list[Problem] = []
-    for index, level in enumerate(value):
-        with noting(problems, index):
-            read_level = read(level)
-            if read_level in levels:
-                raise ValueError(f"{show(level)} is there twice")
-            levels.append(read_level)
-    if problems:
-        refuse(problems)
+    with Problems() as wrong:
+        for index, level in enumerate(value):
+            with wrong.at(index):
+                read_level = read(level)
+                if read_level in levels:
+                    raise ValueError(f"{show(level)} is there twice")
+                levels.append(read_level)
     return tuple(levels)
