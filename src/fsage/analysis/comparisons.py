@@ -99,7 +99,7 @@ def comparisons(rows: pd.DataFrame, study: Compares) -> list[Comparison]:
                     taken = units(of_state(alike, pair.state), measure)
                     beside = units(of_state(alike, pair.against), measure)
                     test = (pair.pair, params, measure)
-                    tested[test] = compare(taken.values, beside.values).p
+                    tested[test] = compare(taken.values, beside.values)
                     declared.append((pair, measure, label, test, factor(taken, beside)))
     adjusted = dict(zip(tested, adjust_primary(list(tested.values())), strict=True))
     found = []

@@ -7,7 +7,6 @@ SciPy takes most of a second to import, and NumPy a tenth: both are imported whe
 
 from fsage.statistics.comparisons import (
     ALPHA,
-    Test,
     adjust_exploratory,
     adjust_primary,
     compare,
@@ -48,7 +47,6 @@ __all__ = [
     "Interval",
     "Ratio",
     "Summary",
-    "Test",
     "Trend",
     "Units",
     "adjust_exploratory",

@@ -47,14 +47,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """One group of samples, in the samples' own unit. `why` says why there is no interval."""
+    """One group of samples, in the samples' own unit."""
 
     n: int
     median: float | None
-    mean: float | None
     interval: Interval | None
     cov: float | None
-    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,14 +140,9 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """n, median with its exact interval, mean, and the coefficient of variation of one group."""
-    import numpy as np
-
-    n = len(values)
-    interval = median_interval(values)
-    why = None if interval else f"{n} of the {LEAST} samples that an interval needs"
-    median, mean = (float(np.median(values)), float(np.mean(values))) if n else (None, None)
-    return Summary(n, median, mean, interval, coefficient_of_variation(values), why)
+    """n, median with its exact interval, and the coefficient of variation of one group."""
+    middle = float(median(values)) if values else None
+    return Summary(len(values), middle, median_interval(values), coefficient_of_variation(values))
 
 
 def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
