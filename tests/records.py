@@ -181,7 +181,7 @@ def contents(study, records, tmp_path, evidence=None, **more):
 
 def comparisons(frame, study):
     """What a study compares, of a table of its records."""
-    return of_rows.comparisons(of_rows.at_largest_transfer(labelled_samples(frame)), study)
+    return of_rows.comparisons(of_rows.at_largest_transfer(labelled_samples(frame)), study.headline)
 
 
 def title_alone(figure):

@@ -41,7 +41,7 @@ def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) ->
         cells[row["state"], row["params"]].append(tuple(row[name] for name in present))
     for (state, params), counts in cells.items():
         table.append([state, labels[params], *map(_span, zip(*counts, strict=True))])
-    return Section(title, f"{text} {again(cells.values())}", [], table=table)
+    return Section(title, f"{text} {again(cells.values())}", table=table)
 
 
 def metadata(data: Data) -> Section | None:

@@ -142,20 +142,20 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
         f"{len(table) - 1 - singled} of a rate as a whole: one test for each step, adjusted over all steps. Groups in "
         "other layouts have no verdict. Each result is one run, so a step may be its own."
     )
-    return Section("Steps", text, [], table=table if len(table) > 1 else [])
+    return Section("Steps", text, table=table)
 
 
 def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     """Where the rates of all groups together move to another level and stay there."""
     if len(names) < statistics.LEAST_FOR_CHANGE:
         why = statistics.change([0.0] * len(names)).why
-        return Section("Points of change", f"Not known: {why}.", [])
+        return Section("Points of change", f"Not known: {why}.")
     same = steps[0][ALIKE].drop_duplicates()
     for step in steps[1:]:
         same = same.merge(step[ALIKE].drop_duplicates())
     rows = common.merge(same)
     if rows.empty:
-        return Section("Points of change", "No group was measured in the same blocks in all results.", [])
+        return Section("Points of change", "No group was measured in the same blocks in all results.")
     logs = rows.pivot_table(index="x", columns=ALIKE, values="median").map(np.log)
     together = (logs - logs.mean()).T.groupby(level="measure").mean().T
     tests = {str(measure): statistics.change(together[measure].tolist()) for measure in together}
@@ -172,7 +172,7 @@ def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequenc
         f"{len(table) - 1} of {len(tests)} rates move to another level and stay there: Pettitt's test of the mean over "
         f"{counted(len(same), 'group')} in the same blocks, adjusted over the rates (Holm)."
     )
-    return Section("Points of change", text, [], table=table if len(table) > 1 else [])
+    return Section("Points of change", text, table=table)
 
 
 def _differing(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
@@ -185,4 +185,4 @@ def _differing(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
         alike = "Nothing that the records know of differs."
     else:
         alike = "From each result to the next."
-    return Section("What differs", alike, [], table=table if len(table) > 1 else [])
+    return Section("What differs", alike, table=table)

@@ -260,9 +260,7 @@ def charges(rows: pd.DataFrame, states: Sequence[str]) -> Section | None:
             " A line goes through the time of all files over their jumps. Beside its slope stands what the device "
             "charges for a jump, in ms. Unexplained is the standard deviation about the line, as a share of the time."
         )
-    return Section(
-        "Where measured files lie", text, figures, table=[HEADS, *table] if table else [], front=len(figures)
-    )
+    return Section("Where measured files lie", text, figures, table=[HEADS, *table], front=len(figures))
 
 
 def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:

@@ -206,7 +206,7 @@ def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], mor
 def _shown(section: Section) -> Section | None:
     """A section with the figures that tell something; None where its text spoke of figures that all tell nothing."""
     figures = [figure for figure in section.figures if _tells(figure)]
-    if not section.figures or figures or section.table or section.warnings:
+    if not section.figures or figures or section.table[1:] or section.warnings:
         return replace(section, figures=figures)
     if section.answer:
         return replace(section, figures=[], text="")

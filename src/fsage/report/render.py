@@ -43,16 +43,6 @@ def check_folder(to: Path) -> None:
         raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
 
 
-def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
-    """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
-
-    What was left there goes: `check_folder` before, where somebody named the folder.
-    """
-    from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
-
-    return _draw(figures, stamp, folder, PAGE)
-
-
 def draw_for_paper(
     figures: Sequence[Figure], stamp: str, folder: Path, columns: int, plain: bool, progress: Callable[[int], None]
 ) -> None:
@@ -60,26 +50,31 @@ def draw_for_paper(
     from fsage.figures.drawing import caption
     from fsage.figures.style import COLUMNS
 
-    _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
+    draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
     sentences = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
     write_whole(folder / CAPTIONS, "\n".join(sentences))
 
 
-def _draw(
+def draw(
     figures: Sequence[Figure],
     stamp: str,
     folder: Path,
-    size: Size,
+    size: Size | None = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Panel]:
-    from fsage.figures.drawing import draw_all
+    """Each figure by its name, drawn with the stamp inside, and written into `folder`; no size: for a page.
+
+    What was left there goes: `check_folder` before, where somebody named the folder.
+    """
+    from fsage.figures.drawing import draw_all  # a second to import, which only those who draw pay
+    from fsage.figures.style import PAGE
 
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as place:  # until all are there, those before stay
         made = Path(place)
         for figure in figures:
             pd.DataFrame(figure.table()).to_csv(made / f"{figure.name}.csv", index=False, header=False)
-        panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
+        panels = {panel.name: panel for panel in draw_all(figures, stamp, size or PAGE, progress)}
         for panel in panels.values():
             panel.write(made)
         for ending in ("svg", "pdf", "csv"):
