@@ -60,13 +60,7 @@ FIGURES = [
     ),
     Strips("Free", {"10.00": (1.0, 0.0), "80.00": (0.5,)}, 1 << 30),
     RunChart("Drift", (Cloud("planned", (1, 2), (0.99, 1.01)),), Axis("in time"), Axis("over median")),
-    Trace(
-        "Requests",
-        Cloud("reads", (0.1,), (4096,)),
-        Cloud("writes", (), ()),
-        Axis("s", (0, 1)),
-        Axis("GiB", (0, 8192)),
-    ),
+    Trace("Requests", (Cloud("reads", (0.1,), (4096,)),), Axis("s", (0, 1)), Axis("GiB", (0, 8192))),
 ]
 
 

@@ -232,10 +232,7 @@ class Strips(_Figure):
         bins = max(map(len, self.strips.values()))
         heads = [f"{label}, free share".strip(", ") for label in self.strips]
         places = (number * self.device_bytes // bins for number in range(bins))
-        return [
-            ["from, bytes", *heads],
-            *zip_longest(places, *self.strips.values()),
-        ]
+        return [["from, bytes", *heads], *zip_longest(places, *self.strips.values())]
 
 
 @dataclass(frozen=True)
@@ -247,45 +244,36 @@ class Cloud:
     ys: tuple[float, ...]
 
 
-def _each(clouds: Sequence[Cloud]) -> list[list[Cell]]:
-    rows: list[list[Cell]] = []
-    for cloud in clouds:
-        for x, y in zip(cloud.xs, cloud.ys, strict=True):
-            rows.append([cloud.kind, x, y])
-    return rows
-
-
 @dataclass(frozen=True)
-class RunChart(_Figure):
-    """Samples in the order in which they were taken; 1 is what was expected."""
-
+class _Clouds(_Figure):
     clouds: tuple[Cloud, ...]
     x: Axis
     y: Axis
 
-    def table(self) -> Table:
-        """A row a sample."""
-        return [["kind", self.x.label, self.y.label], *_each(self.clouds)]
+    def _rows(self, *heads: str) -> Table:
+        rows: list[Sequence[Cell]] = [heads]
+        for cloud in self.clouds:
+            for x, y in zip(cloud.xs, cloud.ys, strict=True):
+                rows.append([cloud.kind, x, y])
+        return rows
 
 
 @dataclass(frozen=True)
-class Trace(_Figure):
+class RunChart(_Clouds):
+    """Samples in the order in which they were taken; 1 is what was expected."""
+
+    def table(self) -> Table:
+        """A row a sample."""
+        return self._rows("kind", self.x.label, self.y.label)
+
+
+@dataclass(frozen=True)
+class Trace(_Clouds):
     """Requests to a device: when, and where (bytes); reads, writes, and small ones of either kind."""
-
-    reads: Cloud
-    writes: Cloud
-    x: Axis
-    y: Axis
-    small: Cloud = Cloud("small ones", (), ())
-
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        """All of them."""
-        return self.reads, self.writes, self.small
 
     def table(self) -> Table:
         """A row a request."""
-        return [["request", "seconds", "offset, bytes"], *_each(self.clouds)]
+        return self._rows("request", "seconds", "offset, bytes")
 
 
 Figure: TypeAlias = Lines | Bars | Plane | Strips | RunChart | Trace

@@ -161,7 +161,8 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
     digests = readable.groupby("state")["layout_digest"].unique()
     of_state = {}
     for name in planned:
-        of_state[name] = sorted(digests.get(name, pd.Series()).dropna()) or _digest(evidence, name)
+        seen = [layout_digest(evidence.known[name])] if name in evidence.known else []
+        of_state[name] = sorted(digests.get(name, pd.Series()).dropna()) or seen
     rebuilt = readable.groupby("state")["rebuilt"].any()
     return States(
         planned,
@@ -198,13 +199,6 @@ def level_text(name: str, level: Any) -> str:
 
 def _cells(values: pd.Series, text: Callable[[Any], str]) -> list[str]:
     return [NONE if known(value) is None else text(value) for value in values]
-
-
-def _digest(evidence: Evidence, state: str) -> list[str]:
-    digest = layout_digest(evidence.known[state]) if state in evidence.known else None
-    if digest:
-        return [digest]
-    return []
 
 
 def _layout(evidence: Evidence, state: str) -> dict[str, float | None]:

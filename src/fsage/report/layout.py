@@ -18,7 +18,7 @@ from fsage.analysis.comparisons import of_state
 from fsage.analysis.groups import samples
 from fsage.analysis.words import few, short_names
 from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, shares
+from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, placed, shares
 from fsage.layouts.store import StoreLayout as Store
 from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
@@ -265,20 +265,18 @@ def charges(rows: pd.DataFrame, states: Sequence[str]) -> Section | None:
 
 def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:
     """The extents of each state's files over its layouts and places."""
-    points: list[Point] = []
-    ticks = {}
+    points = []
     short = short_names(states or rows["state"])
     for name in short:
-        counts = tuple(map(float, of_state(rows, name)[EXTENTS].dropna()))
+        counts = of_state(rows, name)[EXTENTS].dropna().astype(float).tolist()
         if counts and len(points) < MOST_STATES:
-            at = float(len(points))
-            points.append(Point(at, median(counts), n=len(counts), samples=counts))
-            ticks[at] = short[name]
+            numbers = {"median": median(counts), "n": len(counts), "samples": counts}
+            points.append({"line": "median and files", "state": short[name], **numbers})
     if not points:
         return None
-    y = Axis("extents", (0.0, 1.1 * max(max(point.samples) for point in points)))
-    title = "Extents over layouts and places"
-    return Lines(title, (Series("median and files", tuple(points), joined=False),), Axis("state", ticks=ticks), y)
+    by_state, ticks = placed(pd.DataFrame(points), "state")
+    y = Axis.from_zero("extents", by_state, room=0.1)
+    return lines("Extents over layouts and places", by_state, "line", Axis("state", ticks=ticks), y, joined=False)
 
 
 def over_jumps(rows: pd.DataFrame) -> Figure | None:
