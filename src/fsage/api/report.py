@@ -34,7 +34,7 @@ What else they use are modules. `dataset` has of rows of records:
 `figures` has:
 
 - `lines(title, rows, by, x, y)`: a line for each value of the column `by`; `Level`: a value to compare with;
-- `Axis`: its name, limits and ticks; `around`, `from_zero`, `with_zero`, `holding` and `powers` make one for rows;
+- `Axis`: its name, limits and ticks; `around`, `from_zero` and `powers` make one for rows;
 - `placed(rows, column)`: a place on an axis for each value of a column;
 - `shares(title, amounts, x, y)`: shares by class; `Plane`: numbers over two axes, each a `Place`; `Strips`: free space;
 - `Figure`: any of them.

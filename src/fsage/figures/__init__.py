@@ -58,23 +58,12 @@ class Axis:
 
     @classmethod
     def from_zero(cls, label: str, points: pd.DataFrame, room: float = 0.08, least: float = 0.0) -> Axis:
-        """An axis from zero for what is compared in size; `room` above, of the highest value or of `least`."""
-        return cls(label, (0.0, max(least, *_ends_of(points)) * (1 + room)))
-
-    @classmethod
-    def with_zero(cls, label: str, points: pd.DataFrame, least: float) -> Axis:
-        """An axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
-        ends = [0.0, *_ends_of(points.drop(columns="samples", errors="ignore"))]
+        """An axis from zero, from below it where a value is, that spans at least `least`; `room`: a share of it."""
+        ends = [0.0, *_ends_of(points)]
         low = min(ends)
         high = max(ends)
-        room = 0.08 * max(high - low, least)
-        return cls(label, (low - room if low < 0 else 0.0, max(high, low + least) + room))
-
-    @classmethod
-    def holding(cls, label: str, points: pd.DataFrame, *values: float, room: float) -> Axis:
-        """An axis on which all of `points` and some values lie, with so much room at both ends."""
-        ends = [*values, *_ends_of(points)]
-        return cls(label, (min(ends) - room, max(ends) + room))
+        margin = room * max(high - low, least)
+        return cls(label, (low - margin if low < 0 else 0.0, max(high, low + least) + margin))
 
     @classmethod
     def powers(
@@ -110,8 +99,8 @@ class Point:
 
     x: float
     y: float
-    low: float | None = None
-    high: float | None = None
+    low: float = math.nan
+    high: float = math.nan
     n: int | None = None
     samples: tuple[float, ...] = ()
     name: str = ""
@@ -185,10 +174,10 @@ class Place:
     y: float
     value: float
     n: int
-    low: float | None = None
-    high: float | None = None
-    least: float | None = None
-    most: float | None = None
+    low: float = math.nan
+    high: float = math.nan
+    least: float = math.nan
+    most: float = math.nan
     says: str = ""
     text: str = ""
     file: str = ""
@@ -341,25 +330,19 @@ def _powers_of_two(by_label: Mapping[str, Iterable[int]]) -> dict[int, str]:
 def _series(label: str, rows: pd.DataFrame, at: str, joined: bool) -> Series:
     points = []
     for row in rows.dropna(subset="median").sort_values(at, kind="stable").to_dict("records"):
-        count = _known(row.get("n"))
+        count = row.get("n", math.nan)
         points.append(
             Point(
                 float(row[at]),
                 float(row["median"]),
-                _known(row.get("low")),
-                _known(row.get("high")),
-                None if count is None else int(count),
+                float(row.get("low", math.nan)),
+                float(row.get("high", math.nan)),
+                None if math.isnan(count) else int(count),
                 tuple(row.get("samples", ())),
                 str(row.get("state", "")),
             )
         )
     return Series(label, tuple(points), joined)
-
-
-def _known(value: float | None) -> float | None:
-    if value is None or math.isnan(value):
-        return None
-    return float(value)
 
 
 def _ends_of(points: pd.DataFrame) -> list[float]:

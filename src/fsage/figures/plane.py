@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -123,7 +124,7 @@ def _keys(plane: Plane) -> dict[str, dict[str, Any]]:
 
 
 def _holds_one(place: Place) -> bool:
-    return place.low is None or place.high is None or place.low <= 1 <= place.high
+    return not (place.low > 1 or place.high < 1)
 
 
 def _borders(axes: Axes, places: Sequence[Place], squares: Mapping[tuple[float, float], tuple[int, int]]) -> None:
@@ -146,7 +147,7 @@ def _text(place: Place, usual: int, *, ends: bool) -> str:
     if place.text:
         return place.text
     words = [f"{place.value:.3f}" if place.value < 10 else f"{place.value:.0f}"]
-    if ends and place.least is not None and place.most is not None:
+    if ends and not math.isnan(place.least):
         words.append(f"{place.least:.0f}-{place.most:.0f}")
     if place.n == usual:
         how = []

@@ -16,7 +16,7 @@ from fsage import dataset, statistics
 from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import Measure, labelled_samples, params_labels, plotted, samples, summarise
-from fsage.analysis.words import few, sentences
+from fsage.analysis.words import bounds, few, sentences
 from fsage.base.message import write_whole
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
@@ -215,13 +215,5 @@ def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
 
 
 def _place(row: Any) -> Place:
-    low, high = (None, None) if pd.isna(row.low) else (row.low, row.high)
-    return Place(row.capacity_percent, row.fragmentation_percent, row.median, row.n, low, high, says=_says(row))
-
-
-def _says(row: Any) -> str:
-    if pd.isna(row.low):
-        interval = ""
-    else:
-        interval = f" ({ratio_text(row.low, 3)} to {ratio_text(row.high, 3)})"
-    return f"{row.state}: {ratio_text(row.median, 3)}{interval}, n = {row.n}"
+    says = f"{row.state}: {ratio_text(row.median, 3)}{bounds(row.low, row.high)}, n = {row.n}"
+    return Place(row.capacity_percent, row.fragmentation_percent, row.median, row.n, row.low, row.high, says=says)

@@ -17,6 +17,7 @@ from fsage.analysis import validity
 from fsage.analysis.comparisons import of_state
 from fsage.analysis.groups import samples
 from fsage.analysis.words import few, short_names
+from fsage.base import Json
 from fsage.base.sizes import counted, round_size
 from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, placed, shares
 from fsage.layouts.store import StoreLayout as Store
@@ -265,7 +266,7 @@ def charges(rows: pd.DataFrame, states: Sequence[str]) -> Section | None:
 
 def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:
     """The extents of each state's files over its layouts and places."""
-    points = []
+    points: list[Json] = []
     short = short_names(states or rows["state"])
     for name in short:
         counts = of_state(rows, name)[EXTENTS].dropna().astype(float).tolist()

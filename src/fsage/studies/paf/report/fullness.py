@@ -22,7 +22,6 @@ from .rows import (
     FULLNESS,
     RELATIVE,
     by_measure,
-    factor_axis,
     largest_transfer,
     levels_axis,
     main_rows,
@@ -73,7 +72,8 @@ def _by_share(data: Data) -> pd.DataFrame:
 def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, labels: dict[str, str]) -> figures.Figure:
     """A part of the rows, with the axes of all."""
     x = levels_axis(rows, "x", SHARE)
-    return figures.lines(title, part, by, x, factor_axis(rows), labels=labels, levels=[figures.Level(1.0)])
+    y = figures.Axis.around("factor", rows, 1.0)
+    return figures.lines(title, part, by, x, y, labels=labels, levels=[figures.Level(1.0)])
 
 
 def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _over_fullness(rows: pd.DataFrame, part: pd.DataFrame, what: str, unit: str)
 
 def _factor_plane(title: str, equal: pd.DataFrame) -> figures.Plane:
     drawn_places = tuple(
-        figures.Place(row.x, row.y, row.median, row.n, *_ends(row), says=_says(row))
+        figures.Place(row.x, row.y, row.median, row.n, row.low, row.high, says=_says(row))
         for row in places(equal).itertuples()
     )
     return figures.Plane(
@@ -208,17 +208,8 @@ def _factor_plane(title: str, equal: pd.DataFrame) -> figures.Plane:
     )
 
 
-def _ends(row: Any) -> tuple[float | None, float | None]:
-    if pd.isna(row.low):
-        return (None, None)
-    return (row.low, row.high)
-
-
 def _says(row: Any) -> str:
-    if pd.isna(row.low):
-        ends = ""
-    else:
-        ends = f" ({row.low:.3f} to {row.high:.3f})"
+    ends = words.bounds(row.low, row.high)
     return f"{row.state} over {row.against}: {row.median:.3f}{ends}, n = {row.n}"
 
 

@@ -48,11 +48,6 @@ def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     return [(*groups.Measure.of(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
 
 
-def factor_axis(rows: pd.DataFrame) -> figures.Axis:
-    """For rows that are factors: all of them and 1 lie on it."""
-    return figures.Axis.holding("factor", rows, 1.0, room=0.05)
-
-
 def levels_axis(rows: pd.DataFrame, column: str, label: str) -> figures.Axis:
     """An axis with the distinct values of a column as ticks."""
     return figures.Axis(label, ticks={value: f"{value:g}" for value in sorted(rows[column].dropna().unique())})
@@ -178,18 +173,13 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
 
 def place(row: dict[str, Any], unit: str, files: Mapping[str, str]) -> figures.Place:
     """A row as it stands on the plane."""
-    if pd.isna(row["low"]):
-        interval = {}
-    else:
-        interval = {"low": row["low"], "high": row["high"]}
     if row["n"] > 1:
         ends = {"least": min(row["samples"]), "most": max(row["samples"])}
     else:
         ends = {}
     file = files.get(row["state"], "")
-    return figures.Place(
-        row["x"], row["y"], row["median"], row["n"], **interval, **ends, says=says(row, unit), file=file
-    )
+    shown = (row["x"], row["y"], row["median"], row["n"], row["low"], row["high"])
+    return figures.Place(*shown, **ends, says=says(row, unit), file=file)
 
 
 def says(row: dict[str, Any], unit: str) -> str:
