@@ -20,7 +20,8 @@ What else they use are modules. `dataset` has of rows of records:
 
 `statistics` has:
 
-- `Ratio`: one rate over another, with its interval; less than its MARGIN does not matter. `ratio(values, reference)`;
+- `Ratio`: one rate over another, with its interval; less than its MARGIN does not matter. `ratio(values, reference)`,
+  and `factor(units, reference)` of the column `units` of two rows;
 - `PLACE`, `SAMPLE`: the units of an interval over one layout;
 - `summarise(values)`: n, median, interval and coefficient of variation.
 

@@ -7,6 +7,7 @@ where two states have units of different kinds, the factor between them is drawn
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -189,12 +190,9 @@ def _rank(largest: int, tail: Callable[[int], float]) -> tuple[int, float] | Non
 
     if largest < 1 or level(1) < FLOOR - 1e-9:
         return None
-    low = 1
-    high = largest
-    while low < high:  # the level falls with k
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if level(middle) >= AIM else (low, middle - 1)
-    return low, level(low)
+    narrowest = bisect_left(range(1, largest + 1), True, key=lambda k: level(k) < AIM)  # the level falls with k
+    k = max(1, narrowest)
+    return k, level(k)
 
 
 LAYOUT = "layout"
@@ -221,10 +219,6 @@ class Units:
     def over(self) -> str:
         """' over 5 layouts': what they are repeated over."""
         return OVER.get(self.kind, "").format(n=len(self.by_unit))
-
-    def against(self, reference: Units) -> Ratio:
-        """A state over its reference (`factor`)."""
-        return factor(self, reference)
 
 
 def factor(in_state: Units, reference: Units, same: bool = False) -> Ratio:

@@ -87,7 +87,7 @@ def _ratios(data: Data, holes: str, against: str) -> Ratios:
         way, _, own = state.partition(".")
         reference = samples.get((f"{way}.{against}", measure))
         if own == holes and reference:
-            factor = in_state.against(reference)
+            factor = statistics.factor(in_state, reference)
             if factor.value is not None:
                 result[way, measure] = factor
     return result

@@ -170,7 +170,7 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
         if distance.empty or distance.min() >= EQUAL_WITHIN_POINTS:
             continue
         peer = peers.loc[distance.idxmin()]
-        result = row["units"].against(peer["units"])
+        result = statistics.factor(row["units"], peer["units"])
         n = min(result.n, result.n_reference)
         rows.append({**row, **groups.plotted(result), "n": n, "against": peer["state"]})
     return pd.DataFrame(rows, columns=[*broken.columns, "against"])
