@@ -7,7 +7,6 @@ from records import MODEL, PLAIN, build, contents, make_evidence, make_records, 
 from studies import blocks
 
 from fsage.study import Study
-from fsage.study.files import load_study
 
 FIGURES = {
     "Free space, 10.00 to 80.50",
@@ -21,11 +20,6 @@ FIGURES = {
     "Requests at 80.00, read phase",
     "Requests at 80.50, read phase",
 }
-
-
-@pytest.fixture(scope="module")
-def quickstart():
-    return load_study(PLAIN / "quickstart.yaml")
 
 
 def first_of_state(records, state):

@@ -20,7 +20,6 @@ from fsage.base.sizes import round_size
 from fsage.layouts.store import StoresLayout
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
-from fsage.report.render import known
 from fsage.report.view import view_of
 
 AGAIN = "move the file away and run the study again"
@@ -151,7 +150,7 @@ def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> State
     headings = view_of(readable).headings
     columns = _requested(readable, planned)
     for group, label, key, text in COLUMNS:
-        cells = [NONE if known(value) is None else text(value) for value in values[key]]
+        cells = [NONE if pd.isna(value) else text(value) for value in values[key]]
         columns.append(Column(group, headings.get(label, label), True, cells))
     columns.append(Column("cells", "valid", True, [str(valid.get(name, 0)) for name in planned]))
     columns = [column for column in columns if set(column.cells) - {NONE}]

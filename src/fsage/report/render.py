@@ -14,6 +14,7 @@ import pandas as pd
 
 from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
+from fsage.analysis.words import NONE
 from fsage.base.message import write_whole
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
@@ -106,40 +107,33 @@ def _environment() -> jinja2.Environment:
 
 def _number(value: Any, digits: int = 1) -> str:
     """Fixed digits, below 1 those of two figures at least, or a dash for what is not known."""
-    if known(value) is None:
-        return "\u2013"
+    if pd.isna(value):
+        return NONE
     if 0 < value < 1:
         digits = max(digits, 1 - math.floor(math.log10(value)))
     return f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
-def _percent(share: object, digits: int = 1) -> str:
-    if known(share) is None:
-        return "\u2013"
+def _percent(share: Any, digits: int = 1) -> str:
+    if pd.isna(share):
+        return NONE
     return f"{share:.{digits}%}"
 
 
 def _ratio(value: Any) -> str:
     """Three digits, of which the last is never rounded onto 1."""
-    if known(value) is None:
-        return "\u2013"
+    if pd.isna(value):
+        return NONE
     return f"{ratio_text(value, 3)}\u00d7"
 
 
 def _mib(size_bytes: Any) -> str:
-    if known(size_bytes) is None:
-        return "\u2013"
+    if pd.isna(size_bytes):
+        return NONE
     return f"{size_bytes / (1 << 20):,.6g}".replace(",", "\u202f")
 
 
 OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order_in_state", "attempt", "began", "why")
-
-
-def known(value: object) -> object:
-    """None for every kind of not known that a table has."""
-    if value is None or pd.isna(value):
-        return None
-    return value
 
 
 def undigested(frame: pd.DataFrame) -> list[str]:
@@ -189,11 +183,12 @@ def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, objec
     names = measures(frame)
     commands = list(dict.fromkeys(frame["commands"].dropna()))
     places = {text: place for place, text in enumerate(commands)}
+    shown = frame[[*OF_A_CELL, *names, "commands"]].astype(object)
     rows = []
-    for row in frame.to_dict("records"):
-        shown = {key: known(row[key]) for key in OF_A_CELL}
-        rates = [known(row[name]) for name in names]
-        rows.append({**shown, "rates": rates, "ran": places.get(row["commands"])})
+    for row in shown.where(shown.notna(), None).to_dict("records"):
+        rates = [row.pop(name) for name in names]
+        ran = places.get(row.pop("commands"))
+        rows.append({**row, "rates": rates, "ran": ran})
     nothing = {**dict.fromkeys(OF_A_CELL), "status": "missing", "rates": [None] * len(names), "ran": None}
     for state, cell, kind in missing(frame, plan_cells):
         rows.append({**nothing, "state": state, "cell": cell, "kind": kind})
