@@ -17,8 +17,7 @@ from fsage import dataset
 from fsage.evidence import page as evidence_page
 from fsage.figures.drawing import draw
 from fsage.figures.style import Panel
-from fsage.report.compare import compare
-from fsage.report.history import history
+from fsage.report.compare import compare, history
 from fsage.report.page import Page
 from fsage.site import page as site_page
 from fsage.site.inspect import Host, Site

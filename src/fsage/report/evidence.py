@@ -136,7 +136,7 @@ COLUMNS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("measured files", "layout score", "measured_layout_score", _number(4)),
     ("measured files", "mean position", "measured_mean_position", _number(4)),
 )
-"""Of each column its group's heading, its own, what it is of records or of a layout (`_layout`), and as a text."""
+"""A column's heading over its group and its own; its name in records, or in a layout (`_layout`); and its text."""
 
 
 def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> States:

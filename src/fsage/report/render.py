@@ -20,6 +20,7 @@ from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
 from fsage.dataset.tables import PARQUET
 from fsage.figures import Figure
+from fsage.report.parts import Section, figures_of
 from fsage.text.shown import code
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ def check_folder(to: Path) -> None:
         own = not any((to / "figures").glob("[!.]*"))
     if not own:
         raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
+
+
+def write_page(to: Path, page: str, sections: Sequence[Section], stamp: str, **more: object) -> Path:
+    """Draw the sections' figures, and write the page that a template makes of these and of `more`; its path."""
+    panels = draw(figures_of(sections), stamp, to / "figures")
+    path = to / "index.html"
+    write_whole(path, template(page).render(sections=sections, stamp=stamp, panels=panels, **more))
+    return path
 
 
 def draw_for_paper(
