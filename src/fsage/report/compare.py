@@ -27,7 +27,7 @@ from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
 from fsage.report.parts import Section
 from fsage.report.render import check_folder, write_page
 
-ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
+ORDER = ["capacity_percent", "fragmentation_percent", "state", "transfer_size_bytes", "params"]
 MOST_SAMPLES = 200
 """Most samples of a group: the exact test takes seconds with so many, and hours with a thousand."""
 SHOWN = 10
@@ -88,29 +88,22 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     in the same blocks (`fsage.analysis.comparisons`). Other layouts have neither p nor verdict.
     """
     pairs = paired(before, after)
-    latter = main_groups(_in_both(after, pairs))
-    both = main_groups(_in_both(before, pairs)).merge(latter, on=ALIKE, suffixes=("_before", "_after"))
+    former = main_groups(_in_both(before, pairs))[[*ALIKE, "median", "n", "units"]]
+    both = former.merge(main_groups(_in_both(after, pairs)), on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
     ps, whole = changed_between(pairs)
     p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
     ratios = [statistics.factor(in_state, reference, same) for in_state, reference, same in groups]
-    factors = pd.DataFrame(map(plotted, ratios), both.index)
-    rows = pd.DataFrame(
-        {
-            **{name: both[name] for name in ALIKE},
-            "capacity_percent": both["capacity_percent_after"],
-            "fragmentation_percent": both["fragmentation_percent_after"],
-            "transfer_size_bytes": both["transfer_size_bytes_after"],
-            "cell": both["params"].map(params_labels(latter[latter["params"].isin(both["params"])])),
-            "rate": [" ".join(Measure.of(name)) for name in both["measure"]],
-            **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
-            **{name: factors[name] for name in ("median", "low", "high", "level", "samples")},
-            "n": [min(ratio.n, ratio.n_reference) for ratio in ratios],
-            "same": p.notna(),
-            "p": p,
-        }
-    ).astype(dict.fromkeys(("median", "low", "high", "level"), "float64"))
+    factors = pd.DataFrame(map(plotted, ratios), both.index).drop(columns="n")
+    rows = both.assign(
+        **dict(factors.items()),
+        n=[min(ratio.n, ratio.n_reference) for ratio in ratios],
+        cell=both["params"].map(params_labels(both)),
+        rate=[" ".join(Measure.of(name)) for name in both["measure"]],
+        same=p.notna(),
+        p=p,
+    )
     return rows, whole
 
 

@@ -150,7 +150,6 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
 def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
     by_state: dict[str, Counter[str]] = {}
     kinds = set()
-    labels: dict[str, str] = {}
     for state, layout in chosen.items():
         buckets: Counter[str] = Counter()
         for store in layout.stores:
@@ -160,8 +159,8 @@ def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
                     buckets[bucket.label] += bucket.groups
         if buckets.total():
             by_state[state] = buckets
-            labels.update(zip(buckets, buckets, strict=True))
     if by_state:
+        labels = {label: label for buckets in by_state.values() for label in buckets}
         kind = " and ".join(sorted(kinds))
         x = Axis(f"free share of a {kind}")
         y = Axis(f"share of all {kind}s, %")
@@ -190,24 +189,19 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
 def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
     """Layout scores over real fullness, of the filler and, where records have it, of the measured files."""
     valid_rows = samples(frame)
-    fullness = valid_rows.groupby("state")["real_fullness_percent"].median()
-    scores: dict[str, dict[str, float]] = {}
+    scores = []
     for state, layout in layouts.items():
         for store in layout.stores:
             for kind, files in (store.files or {}).items():
-                if files.layout_score is not None and state in fullness:
-                    before = scores.setdefault(kind, {}).get(state, 1.0)
-                    scores[kind][state] = min(before, files.layout_score)
-    planned = valid_rows[valid_rows["state"].isin(list(layouts))]
-    measured = planned.groupby("state")["measured_layout_score"].median().dropna()
-    if len(measured):
-        scores["measured files"] = {str(state): value for state, value in measured.items()}
-    points = []
-    for kind, of_kind in scores.items():
-        for state, score in of_kind.items():
-            points.append({"kind": kind, "x": fullness[state], "median": score})
-    if points:
-        rows = pd.DataFrame(points)
+                if files.layout_score is not None:
+                    scores.append((kind, state, files.layout_score))
+    of_states = valid_rows[valid_rows["state"].isin(list(layouts))].groupby("state")
+    for state, score in of_states["measured_layout_score"].median().dropna().items():
+        scores.append(("measured files", str(state), score))
+    rows = pd.DataFrame(scores, columns=["kind", "state", "median"])
+    rows = rows.groupby(["kind", "state"], sort=False, as_index=False).min()  # that of the worst store
+    rows = rows.assign(x=rows["state"].map(of_states["real_fullness_percent"].median())).dropna(subset="x")
+    if len(rows):
         x = Axis("real fullness, % of capacity in use")
         y = Axis("layout score (1: whole), worst store", (0.0, 1.05) if rows["median"].min() < 0.9 else (0.9, 1.005))
         yield lines("Layout score over real fullness", rows, "kind", x, y, joined=False)
