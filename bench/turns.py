@@ -60,7 +60,7 @@ while True:
 def said(rates: dict[str, list[tuple[float, float]]]) -> bool:
     """Whether a report would say that A and B differ, by (write, read) of each."""
     pairs = [([each[rate] for each in rates["A"]], [each[rate] for each in rates["B"]]) for rate in (0, 1)]
-    adjusted = adjust_primary([compare(*pair).p for pair in pairs])
+    adjusted = adjust_primary([compare(*pair) for pair in pairs])
     return any(p is not None and p <= ALPHA and ratio(*pair).direction for p, pair in zip(adjusted, pairs, strict=True))
 
 

@@ -273,6 +273,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site_in(tmp_path, monkeypatch, "lfs", "lctl", "findmnt", "ssh")
 
 
+@pytest.fixture(scope="session")
+def quickstart() -> Study:
+    """Quickstart with one layout a state, and all iterations at one place."""
+    return load_study(Path(__file__).parent / "data/plain/quickstart.yaml")
+
+
 @pytest.fixture(scope="module")
 def figures_undrawn() -> Iterator[None]:
     """Reports have the titles of their figures in place of drawings, in modules about something else."""

@@ -41,14 +41,15 @@ def make_record(study, state, cell, draw, number):
     capacity, fragmentation = state.axes["capacity"], state.axes["fragmentation"]
     file_bytes, structure = state.axes["file_size"] // 8, state.nominal.get("structure", 0)
     amount, capacity_bytes = 384 * MIB, 16 << 30
+    transfer, phases = cell.params.get("transfer_size", MIB), cell.params.get("phases", ["read"])
     metrics = {}
-    for phase in cell.params.get("phases", ["read"]):
-        bw = bandwidth(capacity, fragmentation, cell.params.get("transfer_size", MIB), phase)
+    for phase in phases:
+        bw = bandwidth(capacity, fragmentation, transfer, phase)
         bw *= draw.lognormvariate(0, 0.015) * (0.93 if file_bytes < 33 * MIB else 1)
         metrics |= {f"{phase}_bw_mib_s": bw, f"{phase}_seconds": amount / MIB / bw, f"{phase}_bytes": amount}
-        typical_ms = 1000 * cell.params.get("transfer_size", MIB) / MIB / bw
+        typical_ms = 1000 * transfer / MIB / bw
         metrics[f"{phase}_latency_p50_ms"] = 0.97 * typical_ms
-        if amount >= 100 * cell.params.get("transfer_size", MIB):
+        if amount >= 100 * transfer:
             metrics[f"{phase}_latency_p99_ms"] = typical_ms * (2 + fragmentation / 10)
     if operations := cell.params.get("operations"):
         rates = {"create": 20_000, "stat": 90_000, "remove": 30_000}
@@ -119,7 +120,7 @@ def make_record(study, state, cell, draw, number):
                     "fio",
                     "--output-format=json",
                     f"--rw={phase}",
-                    f"--bs={cell.params.get('transfer_size', MIB)}",
+                    f"--bs={transfer}",
                     f"--size={amount}",
                 ],
                 "rc": 0,
@@ -135,7 +136,7 @@ def make_record(study, state, cell, draw, number):
                     "layout_score": 1 - (5 + capacity // 10) / (amount / 4096 - 1),
                 },
             }
-            for phase in cell.params.get("phases", ["read"])
+            for phase in phases
         ],
         "seconds": {"check": 0.004, "reset": 0.02, "drop": 0.04, "run": 2.8, "clean": 0.05, "total": 2.95},
         "metrics": metrics,
@@ -181,7 +182,7 @@ def contents(study, records, tmp_path, evidence=None, **more):
 
 def comparisons(frame, study):
     """What a study compares, of a table of its records."""
-    return of_rows.comparisons(of_rows.at_largest_transfer(labelled_samples(frame)), study)
+    return of_rows.comparisons(of_rows.at_largest_transfer(labelled_samples(frame)), study.headline)
 
 
 def title_alone(figure):

@@ -10,8 +10,7 @@ import pytest
 from records import CONFIG, PLAIN, make_records, store, words
 
 from fsage import dataset
-from fsage.report.compare import CompareError, compare, compared
-from fsage.report.history import _names, history
+from fsage.report.compare import CompareError, _names, compare, compared, history
 from fsage.study.files import load_study
 
 pytestmark = pytest.mark.usefixtures("figures_undrawn")

@@ -10,22 +10,20 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from records import PLAIN, make_records, store
+from records import make_records, store
 
 from fsage import count, dataset
 from fsage.dataset import columns
 from fsage.evidence import save_free
 from fsage.plan.target import DECLARATION, load_target
-from fsage.study.files import load_study
 
 TEXT = Path(__file__).parent / "data/evidence/e2freefrag.txt"
 LOCAL = Path("inventories/local")
 
 
 @pytest.fixture(scope="module")
-def frame(tmp_path_factory):
-    study = load_study(PLAIN / "quickstart.yaml")
-    return dataset.load(store(make_records(study), tmp_path_factory.mktemp("records")))
+def frame(quickstart, tmp_path_factory):
+    return dataset.load(store(make_records(quickstart), tmp_path_factory.mktemp("records")))
 
 
 def test_what_was_written_is_read_back(frame, tmp_path) -> None:

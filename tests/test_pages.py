@@ -10,19 +10,17 @@ from pathlib import Path
 import pytest
 from browser import PROGRAM, Browser, Seen, axe_core
 from recorded import STUDIES, measured, taken, taken_states
-from records import PLAIN, TARGET, contents, make_evidence, make_records, make_store, store, traced
+from records import TARGET, contents, make_evidence, make_records, make_store, store, traced
 from tiers import first_of
 
 from fsage import dataset
 from fsage.evidence import page as evidence_page
 from fsage.figures.drawing import draw
 from fsage.figures.style import Panel
-from fsage.report.compare import compare
-from fsage.report.history import history
+from fsage.report.compare import compare, history
 from fsage.report.page import Page
 from fsage.site import page as site_page
 from fsage.site.inspect import Host, Site
-from fsage.study.files import load_study
 
 pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="needs chromium: .ci/testbed installs it"),
@@ -59,10 +57,9 @@ def a_site() -> Site:
 
 
 @pytest.fixture(scope="module", params=first_of((), STUDIES), ids=["some", "all"])
-def pages(request, tmp_path_factory) -> list[Path]:
+def pages(request, quickstart, tmp_path_factory) -> list[Path]:
     """The kinds that are looked at most, each with as much on it as there can be; or all, and each measured study."""
     root = tmp_path_factory.mktemp("pages")
-    quickstart = load_study(PLAIN / "quickstart.yaml")
     records = make_records(quickstart)
     requests = store([traced(dict(records[-1]))], root / "traces")
     for record in records[3:5]:

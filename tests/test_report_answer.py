@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from records import MODEL, PLAIN, build, contents, make_records, planned, store, words
+from records import MODEL, build, contents, make_records, planned, store, words
 
 from fsage import dataset, report
 from fsage.analysis.conditions import conditions
@@ -13,12 +13,6 @@ from fsage.analysis.words import Finding, sentences
 from fsage.report.caveats import Reads
 from fsage.report.view import in_layout
 from fsage.statistics import Interval, Ratio, Trend
-from fsage.study.files import load_study
-
-
-@pytest.fixture(scope="module")
-def quickstart():
-    return load_study(PLAIN / "quickstart.yaml")
 
 
 def lines_of(study, records, tmp_path):

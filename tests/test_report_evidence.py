@@ -7,7 +7,6 @@ from records import MODEL, PLAIN, build, contents, make_evidence, make_records, 
 from studies import blocks
 
 from fsage.study import Study
-from fsage.study.files import load_study
 
 FIGURES = {
     "Free space, 10.00 to 80.50",
@@ -21,11 +20,6 @@ FIGURES = {
     "Requests at 80.00, read phase",
     "Requests at 80.50, read phase",
 }
-
-
-@pytest.fixture(scope="module")
-def quickstart():
-    return load_study(PLAIN / "quickstart.yaml")
 
 
 def first_of_state(records, state):
@@ -48,7 +42,7 @@ def test_layouts_and_traces_are_figures(quickstart, tmp_path):
     assert all(sum(shares) == pytest.approx(100) for shares in free.shares.values())
     assert list(of_title["Free space, 10.00 to 80.50"].strips) == ["10.00", "40.00", "80.00", "80.50"]
     trace = of_title["Requests at 80.50, write phase"]
-    assert len(trace.writes.xs) == 300 and not trace.reads.xs and trace.x.label == "time, s"
+    assert [len(cloud.xs) for cloud in trace.clouds] == [0, 300, 0] and trace.x.label == "time, s"
     page = undrawn(found)
     text = words(page)
     assert "80.50@264M, write: 3 events were lost" in text and "80.00@264M, write:" not in text
@@ -66,7 +60,8 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
         columns[name].append(value)
     page = contents(quickstart, records, tmp_path, traced=store([record], tmp_path / "traced"))
     [trace] = [figure for figure in page.figures if figure.title == "Requests at 80.50, write phase"]
-    assert len(trace.writes.xs) == 300 and trace.small.ys == (15 << 30,)
+    _, writes, small = trace.clouds
+    assert len(writes.xs) == 300 and small.ys == (15 << 30,)
     assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
 
 

@@ -304,6 +304,11 @@ def test_page_of_unlinking_has_what_it_takes_until_the_blocks_are_free():
 
 
 @pytest.mark.long
+def test_groups_are_counted_as_they_are_computed_in_every_sample():
+    assert text_of("allocator_groups").count(", exactly<") == 6
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "said"),
     [

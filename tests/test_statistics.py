@@ -51,10 +51,9 @@ def test_median_interval_has_the_tabled_ranks_and_level(n, k, level):
 
 
 @pytest.mark.parametrize("n", [0, 4])
-def test_median_of_few_samples_has_no_interval_and_says_so(n):
+def test_median_of_few_samples_has_no_interval(n):
     summary = summarise([3.0] * n)
     assert summary.interval is None
-    assert summary.why == f"{n} of the 5 samples that an interval needs"
     assert summary.median == (3.0 if n else None)
 
 
@@ -128,32 +127,25 @@ def enumerated_p(values, reference):
 @unhurried
 @given(st.lists(COARSE, min_size=4, max_size=6), st.lists(COARSE, min_size=4, max_size=6))
 def test_p_counts_every_way_the_samples_could_have_fallen_ties_or_not(values, reference):
-    found = compare(values, reference)
-    assert found.p == pytest.approx(enumerated_p(values, reference))
-    assert found.p >= smallest_p(len(values), len(reference)) - 1e-12
-    assert compare(reference, values).p == pytest.approx(found.p)
+    p = compare(values, reference)
+    assert p == pytest.approx(enumerated_p(values, reference))
+    assert p >= smallest_p(len(values), len(reference)) - 1e-12
+    assert compare(reference, values) == pytest.approx(p)
 
 
 def test_p_of_many_tied_samples_is_drawn_alike_each_time():
     """Of drawn orders no p is below two of all that are drawn."""
     values, reference = [1.0, 2.0, 2.0, 3.0] * 4, [2.0, 3.0, 3.0, 4.0] * 4
     usual = stats.mannwhitneyu(values, reference, method="asymptotic").pvalue
-    found = compare(values, reference)
+    p = compare(values, reference)
     comparisons._tied_p.cache_clear()
-    assert compare(values, reference) == found and found.p == pytest.approx(usual, abs=0.005)
-    assert compare([1.0] * 16, [2.0] * 16).p == pytest.approx(2 / 10_000, rel=1e-6)
+    assert compare(values, reference) == p == pytest.approx(usual, abs=0.005)
+    assert compare([1.0] * 16, [2.0] * 16) == pytest.approx(2 / 10_000, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "why"),
-    [
-        (0, 5, "0 samples against 5: nothing to compare"),
-        (2, 7, "2 against 7 samples are too few: p can be no lower than 0.056"),
-    ],
-)
-def test_where_the_test_cannot_reach_significance_there_is_no_p(m, n, why):
-    found = compare([1.0 + i for i in range(m)], [100.0 + i for i in range(n)])
-    assert (found.p, found.n, found.n_reference, found.why) == (None, m, n, why)
+@pytest.mark.parametrize(("m", "n"), [(0, 5), (2, 7)])
+def test_where_the_test_cannot_reach_significance_there_is_no_p(m, n):
+    assert compare(range(m), range(100, 100 + n)) is None
 
 
 def test_holm_and_benjamini_hochberg_as_worked_out_by_hand():

@@ -90,7 +90,6 @@ def test_a_group_holds_its_iterations_and_is_compared_with_the_clean_state():
     # Two comparisons, both 5 against 5 without overlap: Benjamini and Hochberg leave p as it is.
     assert full["p_exploratory"] == pytest.approx(2 / 252)
     assert table["p_exploratory"].notna().sum() == 2
-    assert table["trend_p"].between(0, 1).all()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ def test_a_unit_is_a_layout_whose_value_is_its_bytes_over_the_time_of_its_places
     for row in rows:
         row["place"] = row["iteration"]
     table = summarise(table_of(rows))
-    assert (table["n"] == 6).all() and (table["layouts"] == 6).all() and table["trend_p"].isna().all()
+    assert (table["n"] == 6).all() and (table["layouts"] == 6).all()
     frame = table_of(rows)
     first = frame[frame["state"].str.startswith("10.00+")].groupby("structure")["write_bw_mib_s"]
     expected = first.agg(lambda rates: len(rates) / (1 / rates).sum())

@@ -18,15 +18,13 @@ from fsage.analysis.conditions import basis
 from fsage.analysis.groups import samples
 from fsage.report.targets import Compared, compared, effects, interaction_p, pooled
 from fsage.study import Study
-from fsage.study.files import load_study
 
 FACTORS = {"ssu1": 1.0, "ssu2": 0.9, "ssu3": 1.1}
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def study() -> Study:
-    return load_study(ROOT / "tests/data/plain/quickstart.yaml")
+def study(quickstart) -> Study:
+    return quickstart.model_copy(update={"targets": "share"})
 
 
 def taken(
@@ -56,7 +54,6 @@ ALL = ["10.00@264M", "40.00@264M", "80.00@264M", "80.50@264M"]
 
 
 def test_planted_factors_are_found_and_taken_out(study, tmp_path):
-    study = study.model_copy(update={"targets": "share"})
     frame = taken(study, tmp_path, {"ssu1": ALL, "ssu2": ALL[1:], "ssu3": ALL[1:]})
     found = {(effect.target, effect.measure): effect for effect in effects(frame)}
     mean = math.prod(FACTORS.values()) ** (1 / 3)
@@ -83,7 +80,6 @@ def test_each_target_is_one_sample_where_each_measures_all(study, tmp_path):
 
 
 def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_path):
-    study = study.model_copy(update={"targets": "share"})
     frame = taken(study, tmp_path, dict.fromkeys(FACTORS, ALL), worse={"ssu2": 0.8})
     apart = [each for each in compared(frame, study) if each.apart]
     assert {each.label for each in apart} == {"fragmentation"}
@@ -95,7 +91,6 @@ def test_targets_that_age_differently_are_kept_apart_and_it_is_said(study, tmp_p
 
 
 def test_without_states_that_all_measured_nothing_is_pooled(study, tmp_path):
-    study = study.model_copy(update={"targets": "share"})
     whole = pooled(taken(study, tmp_path, {"ssu1": ALL[:2], "ssu2": ALL[2:]}), study)
     assert (whole["block"] == whole["target"]).all()
 
@@ -110,7 +105,6 @@ def test_one_target_and_bound_ones_stay_as_they_are(study, tmp_path):
 
 @pytest.mark.long
 def test_the_report_shows_each_target(study, tmp_path):
-    study = study.model_copy(update={"targets": "share"})
     frame = pooled(taken(study, tmp_path / "records", dict.fromkeys(FACTORS, ALL)), study, ALL)
     target = TARGET.having(name=",".join(FACTORS))
     more: dict[str, Any] = {"plan_cells": [], "states": {}, "claim": None}

@@ -272,17 +272,17 @@ class Choice:
 
     def _best_of(self, number: int) -> tuple[Visit, float] | None:
         """The best visit of one state and its gain a second: sample after sample, as long as that rises."""
-        beliefs = self.beliefs
         left = self.left
         costs = self.costs
-        brought = costs.brings.get(number)
-        if brought:
-            beliefs = [belief.after(brought) for belief in beliefs]
+        brought = costs.brings.get(number, {})
+        beliefs = [belief.after(brought) if brought else belief for belief in self.beliefs]
         of_state = np.flatnonzero((self.state == number) & (left > 0))
-        goals = [(np.log1p(self.precision) / (Z * belief.stretch)) ** 2 for belief in beliefs]
-        spread = [np.diag(belief.covariance).copy() for belief in beliefs]
-        shared = [belief.covariance[:, of_state].copy() for belief in beliefs]
-        start = self._short([np.diag(belief.covariance) for belief in self.beliefs], goals)
+        goals = np.array([(np.log1p(self.precision) / (Z * belief.stretch)) ** 2 for belief in beliefs])
+        noise = np.array([belief.noise**2 for belief in beliefs])
+        # By rate: the variance of each group, and its covariance with each of the state's.
+        spread = np.array([np.diag(belief.covariance) for belief in beliefs])
+        shared = np.array([belief.covariance[:, of_state] for belief in beliefs])
+        start = self._short(np.array([np.diag(belief.covariance) for belief in self.beliefs]), goals)
         taken: dict[int, int] = {}
         spent = float(costs.reach[number])
         if spent > self.seconds:
@@ -291,14 +291,11 @@ class Choice:
         while True:
             options = []
             for place, group in enumerate(of_state.tolist()):
-                if taken.get(group, 0) == left[group]:
-                    continue
-                after = []
-                for belief, variance, columns in zip(beliefs, spread, shared, strict=True):
-                    column = columns[:, place]
-                    after.append(variance - column**2 / (column[group] + belief.noise[group] ** 2))
-                takes = spent + costs.sample[group]
-                options.append(((start - self._short(after, goals)) / takes, takes, place))
+                if taken.get(group, 0) < left[group]:
+                    column = shared[:, :, place]
+                    after = spread - column**2 / (column[:, group] + noise[:, group])[:, None]
+                    takes = spent + costs.sample[group]
+                    options.append(((start - self._short(after, goals)) / takes, takes, place))
             if not options:
                 break
             best, takes, place = max(options)
@@ -308,18 +305,14 @@ class Choice:
             spent = takes
             group = int(of_state[place])
             taken[group] = taken.get(group, 0) + 1
-            for belief, variance, columns in zip(beliefs, spread, shared, strict=True):
-                column = columns[:, place].copy()
-                scale = column[group] + belief.noise[group] ** 2
-                variance -= column**2 / scale
-                columns -= np.outer(column, column[of_state]) / scale
+            column = shared[:, :, place].copy()
+            scale = (column[:, group] + noise[:, group])[:, None]
+            spread -= column**2 / scale
+            shared -= column[:, :, None] * (column[:, of_state] / scale)[:, None, :]
         if taken or brought:
             return (Visit(number, taken, spent), rate)
         return None
 
-    def _short(self, variances: Sequence[Array], goals: Sequence[Array]) -> float:
+    def _short(self, variances: Array, goals: Array) -> float:
         """How far groups are from the goals, together: in the logarithm, so that the worst does not hide the others."""
-        short = 0.0
-        for variance, goal in zip(variances, goals, strict=True):
-            short += float(np.log(np.maximum(variance, goal) / goal)[self.wanted].sum())
-        return short
+        return float(np.log(np.maximum(variances, goals) / goals)[:, self.wanted].sum())

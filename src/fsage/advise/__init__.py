@@ -117,8 +117,9 @@ def _beside(
     near = to_best.interval is not None and to_best.interval.high <= 1 + margin
     if factor * smallest_p(len(samples), len(best)) > ALPHA:
         return None, "alike" if near else "too few", _iterations(samples, best, factor, margin)
-    test = compare(samples, best)
-    p = None if test.p is None else min(1.0, factor * test.p)
+    p = compare(samples, best)
+    if p is not None:
+        p = min(1.0, factor * p)
     if p is not None and p <= ALPHA and (to_best.value or 0) > 1 + margin:
         return p, "worse", None
     if near or (p is not None and p <= ALPHA):

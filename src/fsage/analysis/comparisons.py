@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -77,21 +76,13 @@ class Comparison:
         return f"{-loss:+.0f}%".replace("-", "\u2212")
 
 
-class Compares(Protocol):
-    """Whatever names pairs of states: a study, or the data of its report."""
-
-    @property
-    def headline(self) -> Sequence[Headline]:
-        """The pairs."""
-
-
-def comparisons(rows: pd.DataFrame, study: Compares) -> list[Comparison]:
-    """Each pair (label, state, against) of `study.headline` in each measure. `rows`: of `at_largest_transfer`."""
+def comparisons(rows: pd.DataFrame, headline: Sequence[Headline]) -> list[Comparison]:
+    """Each pair of states that a study compares in each measure. `rows`: of `at_largest_transfer`."""
     labels = params_labels(rows)
     sets = parameters(rows)
     declared = []
     tested: dict[tuple[frozenset[str], str, str], float | None] = {}
-    for pair in study.headline:
+    for pair in headline:
         for params, label in labels.items():
             alike = rows[rows["params"] == params]
             for measure in measures(rows):
@@ -99,7 +90,7 @@ def comparisons(rows: pd.DataFrame, study: Compares) -> list[Comparison]:
                     taken = units(of_state(alike, pair.state), measure)
                     beside = units(of_state(alike, pair.against), measure)
                     test = (pair.pair, params, measure)
-                    tested[test] = compare(taken.values, beside.values).p
+                    tested[test] = compare(taken.values, beside.values)
                     declared.append((pair, measure, label, test, factor(taken, beside)))
     adjusted = dict(zip(tested, adjust_primary(list(tested.values())), strict=True))
     found = []

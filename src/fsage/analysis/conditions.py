@@ -124,11 +124,6 @@ def _rates(rates: pd.Series, unit: pd.Series, places: pd.Series) -> dict[Hashabl
     return found
 
 
-def values(group: pd.DataFrame, measure: str) -> list[float]:
-    """The values of `units`."""
-    return units(group, measure).values
-
-
 def basis(samples: pd.DataFrame) -> str:
     """What the intervals are over, state by state."""
     frame = labelled(samples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -20,11 +20,11 @@ REFERENCE = ["file_size_bytes", "params", "measure", "setting"]
 COLUMNS = [
     *AXES,
     *("transfer_size_bytes", "real_fullness_percent", "layouts", "condition", "main", "setting"),
-    *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "units", "flags", "trend_p"),
+    *("measure", "n", "median", "mean", "low", "high", "level", "cov", "samples", "units", "flags"),
 ]
 CARRIED = ("param.", "axis.")
 """Families of columns that a group has as its samples have them."""
-OF_A_GROUP = ("real_fullness_percent", "began", "cell", "structure", "place", "target", "layout_digest")
+OF_A_GROUP = ("real_fullness_percent", "cell", "structure", "place", "target", "layout_digest")
 """What a group's numbers are made of, beside the measure."""
 
 
@@ -52,39 +52,25 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     - `units`: the values by unit (fsage.analysis.conditions.units), `samples` the values alone; `layouts`: how many
     - `n`, `median`, its interval `low`, `high` with its `level`, `mean`, `cov`: of the samples
     - `flags`: iterations that lie far off, and why
-    - `trend_p`: of a trend over time in the group, adjusted over all groups; none where samples are not of one place
     - `clean`: the state that the recipe names (`reference`), else the unfragmented one of lowest capacity with the same
       file size, with the same parameters under the same conditions, if there; `to_clean`: the Ratio to it;
-      `p_exploratory`: of the difference, adjusted over all rows (false-discovery control), or none and `p_why`
+      `p_exploratory`: of the difference, adjusted over all rows (false-discovery control)
     """
     taken = samples(frame)
     table = medians(labelled(taken), measures(taken))
-    table["trend_p"] = _floats(statistics.adjust_exploratory([None if pd.isna(p) else p for p in table["trend_p"]]))
     clean = _clean(table)
-    tests = []
-    states = []
-    ratios = []
-    for row in table.to_dict("records"):
-        state, ratio, test = _compared(row, clean)
-        states.append(state)
-        ratios.append(ratio)
-        tests.append(test)
-    table["clean"] = states
-    table["to_clean"] = ratios
-    table["p_exploratory"] = _floats(statistics.adjust_exploratory([test.p if test else None for test in tests]))
-    table["p_why"] = [test.why if test else None for test in tests]
+    found = [_compared(row, clean) for row in table.to_dict("records")]
+    ps = statistics.adjust_exploratory([p for *_, p in found])
+    table["clean"] = [state for state, *_ in found]
+    table["to_clean"] = [ratio for _, ratio, _ in found]
+    table["p_exploratory"] = pd.Series(ps, dtype="float64")
     return table.drop(columns="setting")
-
-
-def compared(rows: pd.DataFrame, value: str) -> pd.DataFrame:
-    """The rows of `summarise` whose ratio to the clean state has that value; possibly none."""
-    has = [row is not None and getattr(row, value) is not None for row in rows["to_clean"]]
-    return rows[pd.Series(has, index=rows.index, dtype=bool)]  # an empty list would choose columns, none of them
 
 
 def factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of `summarise` that have a ratio to the clean state: `median`, `low` and `high` are the ratio's."""
-    rows = compared(rows, "value")
+    has = [ratio is not None and ratio.value is not None for ratio in rows["to_clean"]]
+    rows = rows[pd.Series(has, index=rows.index, dtype=bool)]  # an empty list would choose columns, none of them
     ratios = pd.DataFrame(map(plotted, rows["to_clean"]), index=rows.index, columns=["median", "low", "high"])
     return rows.assign(**dict(ratios.items()), samples=[()] * len(rows))
 
@@ -93,17 +79,18 @@ def plotted(shown: statistics.Ratio | list[float]) -> dict[str, Any]:
     """A ratio, or at least one sample, as columns of a tidy row (fsage.figures)."""
     if isinstance(shown, statistics.Ratio):
         value = shown.value
-        taken: tuple[float, ...] = ()
+        taken: list[float] = []
         result: statistics.Ratio | statistics.Summary = shown
     else:
-        taken = tuple(shown)
+        taken = shown
         result = statistics.summarise(taken)
         value = result.median
-    interval = result.interval
+    ends = result.interval or statistics.Interval(math.nan, math.nan, math.nan)
     return {
         "median": math.nan if value is None else value,
-        "low": interval.low if interval else math.nan,
-        "high": interval.high if interval else math.nan,
+        "low": ends.low,
+        "high": ends.high,
+        "level": ends.level,
         "n": result.n,
         "samples": taken,
     }
@@ -122,10 +109,9 @@ def medians(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*COLUMNS, *carried]).astype({"main": "bool"})  # an empty table knows no types
 
 
-def _rows(group: pd.DataFrame, names: list[str], shared: dict[Hashable, Any]) -> list[dict[Hashable, Any]]:
+def _rows(group: pd.DataFrame, names: list[str], shared: dict[Any, Any]) -> list[dict[Any, Any]]:
     """A row for each of the measures that the group has; `shared`: what all its samples have in common."""
     fullness = group["real_fullness_percent"].median()
-    in_time = group["began"].argsort(kind="stable")
     several = group["structure"].notna().any()
     layouts = group.groupby("structure").indices.values() if several else [range(len(group))]
     cells = group["cell"].tolist()
@@ -138,35 +124,22 @@ def _rows(group: pd.DataFrame, names: list[str], shared: dict[Hashable, Any]) ->
         values = group[measure].tolist()
         flags = []
         for layout in layouts:
-            flags += _flags([(cells[place], values[place]) for place in layout if not math.isnan(values[place])])
-        summary = statistics.summarise(sample_values)
-        alone = of_units.kind == statistics.SAMPLE
-        rows.append(
-            {
-                **shared,
-                "real_fullness_percent": fullness,
-                "layouts": len(sample_values) if of_units.kind in statistics.DRAWN else 1,
-                "measure": measure,
-                "n": summary.n,
-                "median": summary.median,
-                "mean": summary.mean,
-                "low": summary.interval and summary.interval.low,
-                "high": summary.interval and summary.interval.high,
-                "level": summary.interval and summary.interval.level,
-                "cov": summary.cov,
-                "samples": sample_values,
-                "units": of_units,
-                "flags": flags,
-                "trend_p": statistics.trend(group[measure].iloc[in_time].dropna().tolist()).p if alone else None,
-            }
-        )
+            known = [place for place in layout if not math.isnan(values[place])]
+            for number, reason in statistics.outliers([values[place] for place in known]):
+                flags.append(f"{cells[known[number]]}: {reason}")
+        row = {
+            **shared,
+            **plotted(sample_values),
+            "real_fullness_percent": fullness,
+            "layouts": len(sample_values) if of_units.kind in statistics.DRAWN else 1,
+            "measure": measure,
+            "mean": fmean(sample_values),
+            "cov": statistics.coefficient_of_variation(sample_values),
+            "units": of_units,
+            "flags": flags,
+        }
+        rows.append(row)
     return rows
-
-
-def _flags(of_layout: list[tuple[str, float]]) -> list[str]:
-    """E.g. 'transfer_size-64M_i3: 40.0% below the median, ...', among the (cell, value) of one layout."""
-    far = statistics.outliers([value for _, value in of_layout])
-    return [f"{of_layout[place][0]}: {reason}" for place, reason in far]
 
 
 def _clean(table: pd.DataFrame) -> dict[tuple[object, ...], dict[str, object]]:
@@ -185,8 +158,8 @@ def _key(row: dict[str, object], reference: str | None) -> tuple[object, ...]:
 
 def _compared(
     row: dict[str, Any], clean: dict[tuple[object, ...], dict[str, Any]]
-) -> tuple[str | None, statistics.Ratio | None, statistics.Test | None]:
-    """Name of the clean state, and the row against it; nothing against itself."""
+) -> tuple[str | None, statistics.Ratio | None, float | None]:
+    """Name of the clean state, the row's ratio to it, and p; nothing against itself."""
     named = row["reference"] if isinstance(row["reference"], str) else None
     reference = clean.get(_key(row, named))
     if reference is None:
@@ -196,10 +169,6 @@ def _compared(
     taken = row["units"]
     beside = reference["units"]
     return reference["state"], statistics.factor(taken, beside), statistics.compare(taken.values, beside.values)
-
-
-def _floats(numbers: list[float | None]) -> pd.Series:
-    return pd.Series(numbers, dtype="float64")
 
 
 def counts(rows: pd.DataFrame) -> str:

@@ -20,7 +20,8 @@ What else they use are modules. `dataset` has of rows of records:
 
 `statistics` has:
 
-- `Ratio`: one rate over another, with its interval; less than its MARGIN does not matter. `ratio(values, reference)`;
+- `Ratio`: one rate over another, with its interval; less than its MARGIN does not matter. `ratio(values, reference)`,
+  and `factor(units, reference)` of the column `units` of two rows;
 - `PLACE`, `SAMPLE`: the units of an interval over one layout;
 - `summarise(values)`: n, median, interval and coefficient of variation.
 
@@ -34,7 +35,7 @@ What else they use are modules. `dataset` has of rows of records:
 `figures` has:
 
 - `lines(title, rows, by, x, y)`: a line for each value of the column `by`; `Level`: a value to compare with;
-- `Axis`: its name, limits and ticks; `around`, `from_zero`, `with_zero`, `holding` and `powers` make one for rows;
+- `Axis`: its name, limits and ticks; `around`, `from_zero` and `powers` make one for rows;
 - `placed(rows, column)`: a place on an axis for each value of a column;
 - `shares(title, amounts, x, y)`: shares by class; `Plane`: numbers over two axes, each a `Place`; `Strips`: free space;
 - `Figure`: any of them.

@@ -94,14 +94,21 @@ def public(frame: pd.DataFrame) -> pd.DataFrame:
     return left
 
 
+def studies_of(plan: Plan, study_file: Path) -> list[Path]:
+    """The study's file, and that of the study it is compared with."""
+    compare = plan.study.compare
+    if compare:
+        return [study_file, study_file.with_stem(compare.study)]
+    return [study_file]
+
+
 def copy(plan: Plan, study_file: Path, inventory: Path, to: Path) -> tuple[Plan, Path, Path]:
     """What may leave of a study and its results, below `to`: plan, study's file, inventory; the table is TABLE.
 
     Raises CrateError where the study cannot be told without a text that stays.
     """
-    compare = plan.study.compare
     study = to / "config" / study_file.name
-    for path in [study_file, *([study_file.with_stem(compare.study)] if compare else [])]:
+    for path in studies_of(plan, study_file):
         _write_yaml(study.with_name(path.name), _study(yaml_text.load(path.read_text(encoding="utf-8"))))
     place = to / "inventories" / inventory.name
     _write_yaml(place / "group_vars/all/target.yml", {"fsage_target": _declaration(plan.target)})

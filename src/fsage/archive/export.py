@@ -223,18 +223,10 @@ def remake(crate: Path, to: Path) -> Remade:
         return Remade(to / page.name, same, made_by)
 
 
-def _studies(plan: Plan, study_file: Path) -> list[Path]:
-    """The study's file, and that of the study it is compared with."""
-    compare = plan.study.compare
-    if compare:
-        return [study_file, study_file.with_stem(compare.study)]
-    return [study_file]
-
-
 def _asked(crate: ROCrate, plan: Plan, study_file: Path, inventory: Path) -> Iterator[object]:
     """The request: the studies and the declaration of the target. Hosts and how to reach them stay private."""
     declaration = "group_vars/all/target.yml"
-    places = {path: f"config/{path.name}" for path in _studies(plan, study_file)}
+    places = {path: f"config/{path.name}" for path in anonymous.studies_of(plan, study_file)}
     places[inventory / declaration] = f"inventories/{plan.target.name}/{declaration}"
     for path, place in places.items():
         yield crate.add_file(path, place, properties={"encodingFormat": "application/yaml"})

@@ -81,7 +81,7 @@ def history(
     to: Annotated[Path, typer.Option(readable=False, help="folder for the page and its figures")],
 ) -> None:
     """Set many results of a study in the order of time: what changed from each to the next, and where it stayed so."""
-    from fsage.report.history import history
+    from fsage.report.compare import history
 
     say(f"report {history(tables, to)}")
 

@@ -11,7 +11,6 @@ import pandas as pd
 from fsage import dataset, statistics
 from fsage.analysis.words import sentences, short_names
 from fsage.base import MIB
-from fsage.base.message import write_whole
 from fsage.base.sizes import counted as number_of
 from fsage.base.sizes import format_size, significant
 from fsage.count.expected import against_timed
@@ -23,8 +22,8 @@ from fsage.figures import Axis, Figure, Place, Plane, Point, Series
 from fsage.figures import Lines as LinesFigure
 from fsage.model.counting import device_words
 from fsage.plan import Plan
-from fsage.report.parts import Section, figures_of
-from fsage.report.render import draw, template
+from fsage.report import render
+from fsage.report.parts import Section
 from fsage.study import Study
 from fsage.study.comparisons import any_means
 
@@ -132,13 +131,9 @@ def write_page(
     beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
     stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"
     sections = list(filter(None, _sections(counted, frame, states, records, beside)))
-    panels = draw(figures_of(sections), stamp, folder / "figures")
     title = f"{counted.plan.study.title}: counted"
-    page = template("answer.html.j2").render(
-        title=title, answer=answer(counted, frame, others), stamp=stamp, sections=sections, panels=panels
-    )
-    write_whole(folder / "index.html", page)
-    return folder / "index.html"
+    said = answer(counted, frame, others)
+    return render.write_page(folder, "answer.html.j2", sections, stamp, title=title, answer=said)
 
 
 def answer(counted: Counted, frame: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None) -> list[str]:

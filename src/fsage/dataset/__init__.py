@@ -9,21 +9,3 @@ from fsage.dataset.tables import DatasetError, read, write
 
 # Tables are small and read value by value: texts that pyarrow holds took a quarter of a report's time.
 pd.set_option("mode.string_storage", "python")
-
-__all__ = [
-    "COLUMNS",
-    "SCHEMA_VERSION",
-    "DatasetError",
-    "levels",
-    "lists",
-    "load",
-    "metrics",
-    "notes",
-    "parameters",
-    "read",
-    "texts_of",
-    "unpacked",
-    "values_of",
-    "without",
-    "write",
-]

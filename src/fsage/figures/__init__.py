@@ -58,23 +58,12 @@ class Axis:
 
     @classmethod
     def from_zero(cls, label: str, points: pd.DataFrame, room: float = 0.08, least: float = 0.0) -> Axis:
-        """An axis from zero for what is compared in size; `room` above, of the highest value or of `least`."""
-        return cls(label, (0.0, max(least, *_ends_of(points)) * (1 + room)))
-
-    @classmethod
-    def with_zero(cls, label: str, points: pd.DataFrame, least: float) -> Axis:
-        """An axis for all of `points` that holds zero and spans at least `least`; below zero only where a value is."""
-        ends = [0.0, *_ends_of(points.drop(columns="samples", errors="ignore"))]
+        """An axis from zero, from below it where a value is, that spans at least `least`; `room`: a share of it."""
+        ends = [0.0, *_ends_of(points)]
         low = min(ends)
         high = max(ends)
-        room = 0.08 * max(high - low, least)
-        return cls(label, (low - room if low < 0 else 0.0, max(high, low + least) + room))
-
-    @classmethod
-    def holding(cls, label: str, points: pd.DataFrame, *values: float, room: float) -> Axis:
-        """An axis on which all of `points` and some values lie, with so much room at both ends."""
-        ends = [*values, *_ends_of(points)]
-        return cls(label, (min(ends) - room, max(ends) + room))
+        margin = room * max(high - low, least)
+        return cls(label, (low - margin if low < 0 else 0.0, max(high, low + least) + margin))
 
     @classmethod
     def powers(
@@ -110,8 +99,8 @@ class Point:
 
     x: float
     y: float
-    low: float | None = None
-    high: float | None = None
+    low: float = math.nan
+    high: float = math.nan
     n: int | None = None
     samples: tuple[float, ...] = ()
     name: str = ""
@@ -185,10 +174,10 @@ class Place:
     y: float
     value: float
     n: int
-    low: float | None = None
-    high: float | None = None
-    least: float | None = None
-    most: float | None = None
+    low: float = math.nan
+    high: float = math.nan
+    least: float = math.nan
+    most: float = math.nan
     says: str = ""
     text: str = ""
     file: str = ""
@@ -232,10 +221,7 @@ class Strips(_Figure):
         bins = max(map(len, self.strips.values()))
         heads = [f"{label}, free share".strip(", ") for label in self.strips]
         places = (number * self.device_bytes // bins for number in range(bins))
-        return [
-            ["from, bytes", *heads],
-            *zip_longest(places, *self.strips.values()),
-        ]
+        return [["from, bytes", *heads], *zip_longest(places, *self.strips.values())]
 
 
 @dataclass(frozen=True)
@@ -247,45 +233,36 @@ class Cloud:
     ys: tuple[float, ...]
 
 
-def _each(clouds: Sequence[Cloud]) -> list[list[Cell]]:
-    rows: list[list[Cell]] = []
-    for cloud in clouds:
-        for x, y in zip(cloud.xs, cloud.ys, strict=True):
-            rows.append([cloud.kind, x, y])
-    return rows
-
-
 @dataclass(frozen=True)
-class RunChart(_Figure):
-    """Samples in the order in which they were taken; 1 is what was expected."""
-
+class _Clouds(_Figure):
     clouds: tuple[Cloud, ...]
     x: Axis
     y: Axis
 
-    def table(self) -> Table:
-        """A row a sample."""
-        return [["kind", self.x.label, self.y.label], *_each(self.clouds)]
+    def _rows(self, *heads: str) -> Table:
+        rows: list[Sequence[Cell]] = [heads]
+        for cloud in self.clouds:
+            for x, y in zip(cloud.xs, cloud.ys, strict=True):
+                rows.append([cloud.kind, x, y])
+        return rows
 
 
 @dataclass(frozen=True)
-class Trace(_Figure):
+class RunChart(_Clouds):
+    """Samples in the order in which they were taken; 1 is what was expected."""
+
+    def table(self) -> Table:
+        """A row a sample."""
+        return self._rows("kind", self.x.label, self.y.label)
+
+
+@dataclass(frozen=True)
+class Trace(_Clouds):
     """Requests to a device: when, and where (bytes); reads, writes, and small ones of either kind."""
-
-    reads: Cloud
-    writes: Cloud
-    x: Axis
-    y: Axis
-    small: Cloud = Cloud("small ones", (), ())
-
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        """All of them."""
-        return self.reads, self.writes, self.small
 
     def table(self) -> Table:
         """A row a request."""
-        return [["request", "seconds", "offset, bytes"], *_each(self.clouds)]
+        return self._rows("request", "seconds", "offset, bytes")
 
 
 Figure: TypeAlias = Lines | Bars | Plane | Strips | RunChart | Trace
@@ -353,25 +330,19 @@ def _powers_of_two(by_label: Mapping[str, Iterable[int]]) -> dict[int, str]:
 def _series(label: str, rows: pd.DataFrame, at: str, joined: bool) -> Series:
     points = []
     for row in rows.dropna(subset="median").sort_values(at, kind="stable").to_dict("records"):
-        count = _known(row.get("n"))
+        count = row.get("n", math.nan)
         points.append(
             Point(
                 float(row[at]),
                 float(row["median"]),
-                _known(row.get("low")),
-                _known(row.get("high")),
-                None if count is None else int(count),
+                float(row.get("low", math.nan)),
+                float(row.get("high", math.nan)),
+                None if math.isnan(count) else int(count),
                 tuple(row.get("samples", ())),
                 str(row.get("state", "")),
             )
         )
     return Series(label, tuple(points), joined)
-
-
-def _known(value: float | None) -> float | None:
-    if value is None or math.isnan(value):
-        return None
-    return float(value)
 
 
 def _ends_of(points: pd.DataFrame) -> list[float]:

@@ -121,22 +121,17 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
     }
     points = [replace(point, x=point.x + apart) for point in line.points]
     axes.plot([p.x for p in points], [p.y for p in points], label=line.label, linewidth=1.6, markersize=5.5, **look)
-    xs = []
-    ys = []
-    below = []
-    above = []
-    strokes = []
+    known = [point for point in points if not math.isnan(point.low)]
+    ends = [[point.y - point.low for point in known], [point.high - point.y for point in known]]
+    xs = [point.x for point in known]
+    ys = [point.y for point in known]
+    strokes: list[float] = []
     samples: list[float] = []
     for point in points:
-        if point.low is not None and point.high is not None:
-            xs.append(point.x)
-            ys.append(point.y)
-            below.append(point.y - point.low)
-            above.append(point.high - point.y)
         strokes += [point.x] * len(point.samples)
         samples += point.samples
     colour = look["color"]
-    axes.errorbar(xs, ys, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.3, capsize=3)
+    axes.errorbar(xs, ys, yerr=ends, fmt="none", ecolor=colour, elinewidth=1.3, capsize=3)
     axes.plot(strokes, samples, "_", color=colour, alpha=0.7, markersize=9, markeredgewidth=0.9)
     marks = []
     for at, point in zip(points, line.points, strict=True):
@@ -148,7 +143,7 @@ def _draw(axes: Axes, lines: Lines, line: Series, number: int, apart: float, usu
 
 def _says(lines: Lines, label: str, point: Point) -> str:
     """'8 MiB at 40.00@264M: 312.4 (310.2 to 313.1), n = 5'."""
-    if point.low is None or point.high is None:
+    if math.isnan(point.low):
         interval = ""
     else:
         interval = f" ({significant(point.low, 4)} to {significant(point.high, 4)})"

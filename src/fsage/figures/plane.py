@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import seaborn as sns
@@ -36,6 +37,8 @@ CROWDED = 6
 BORDER: dict[str, Any] = {"color": "0.15", "linewidth": 1.6, "solid_capstyle": "projecting"}
 LEAST_REACH = 0.05
 """A factor's colours reach at least so far to both sides of 1."""
+Squares: TypeAlias = Mapping[tuple[float, float], tuple[int, int]]
+"""Column and row of each place, from the upper left."""
 
 
 def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
@@ -50,46 +53,20 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         planned = {(drawn.x, drawn.y) for drawn in shown} | set(plane.missing)
         xs = sorted({x for x, _ in planned})
         ys = sorted({y for _, y in planned})
-        crowded = len(xs) > CROWDED
+        squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
         grid = pd.DataFrame(index=ys[::-1], columns=xs, dtype=float)
-        usual = max((drawn.n for drawn in plane.places), default=0)
         for drawn in shown:
             grid.loc[drawn.y, drawn.x] = drawn.value
-        reach = max([LEAST_REACH, *(abs(drawn.value - 1) for drawn in shown)])
-        colours = (
-            {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach} if plane.factor else {"cmap": _shades(plane)}
-        )
-        letters = size.points(7 if crowded else 10)
-        small = size.points(7)
+        colours: dict[str, Any] = {"cmap": _shades(plane)}
+        if plane.factor:
+            reach = max([LEAST_REACH, *(abs(drawn.value - 1) for drawn in shown)])
+            colours = {"cmap": LOSS_TO_GAIN, "vmin": 1 - reach, "vmax": 1 + reach}
         sns.heatmap(grid, ax=axes, cbar=False, linewidths=1.5, **colours)
-        squares = {(x, y): (column, len(ys) - 1 - row) for row, y in enumerate(ys) for column, x in enumerate(xs)}
-        for drawn in plane.places:
-            if plane.factor and _holds_one(drawn):
-                axes.add_patch(Rectangle(squares[drawn.x, drawn.y], 1, 1, facecolor=NOTHING_SHOWN, edgecolor="white"))
-        for drawn in plane.predicted:
-            axes.add_patch(
-                Rectangle(squares[drawn.x, drawn.y], 1, 1, fill=False, edgecolor="0.75", hatch="//", linewidth=0)
-            )
-        mesh: Any = axes.collections[0]
-        for drawn in shown:
-            column, row = squares[drawn.x, drawn.y]
-            grey = plane.factor and drawn in plane.places and _holds_one(drawn)
-            if grey:
-                below = NOTHING_SHOWN
-            else:
-                below = mesh.cmap(mesh.norm(drawn.value))
-            text = _text(drawn, usual, ends=not crowded or size.width >= PAGE.width)
-            look: dict[str, Any] = {
-                "ha": "center",
-                "va": "center",
-                "fontsize": letters,
-                "linespacing": 1.25,
-                "color": ink_on(below),
-            }
-            axes.text(column + 0.5, row + 0.5, text, **look)
+        _write(axes, plane, squares, size)
+        small = size.points(7)
         for place, (column, row) in squares.items():
             if place in plane.missing:
-                _hatch(axes, column, row)
+                _cover(axes, (column, row), facecolor="white", edgecolor="0.55", hatch="////", linewidth=0)
             elif place not in planned:
                 axes.text(column + 0.5, row + 0.5, plane.empty, ha="center", va="center", fontsize=small, color="0.35")
         _borders(axes, plane.places, squares)
@@ -100,6 +77,25 @@ def draw_plane(plane: Plane, stamp: str, size: Size) -> Panel:
         handles = [Patch(edgecolor="0.5", linewidth=0.6, label=label, **fill) for label, fill in keys.items()]
         legend(axes, size, handles)
         return finish(figure, axes, plane, [Mark(*squares[drawn.x, drawn.y], drawn.says, 1, 1) for drawn in shown])
+
+
+def _write(axes: Axes, plane: Plane, squares: Squares, size: Size) -> None:
+    """The number of each place on its colour, which is grey for a factor of 1, and hatched for what is predicted."""
+    mesh: Any = axes.collections[0]
+    crowded = len({x for x, _ in squares}) > CROWDED
+    letters = size.points(7 if crowded else 10)
+    usual = max((drawn.n for drawn in plane.places), default=0)
+    for drawn in (*plane.places, *plane.predicted):
+        square = squares[drawn.x, drawn.y]
+        below = mesh.cmap(mesh.norm(drawn.value))
+        if drawn in plane.predicted:
+            _cover(axes, square, fill=False, edgecolor="0.75", hatch="//", linewidth=0)
+        elif plane.factor and _holds_one(drawn):
+            _cover(axes, square, facecolor=NOTHING_SHOWN, edgecolor="white")
+            below = NOTHING_SHOWN
+        text = _text(drawn, usual, ends=not crowded or size.width >= PAGE.width)
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": letters, "linespacing": 1.25}
+        axes.text(square[0] + 0.5, square[1] + 0.5, text, color=ink_on(below), **look)
 
 
 def _shades(plane: Plane) -> Any:
@@ -123,10 +119,10 @@ def _keys(plane: Plane) -> dict[str, dict[str, Any]]:
 
 
 def _holds_one(place: Place) -> bool:
-    return place.low is None or place.high is None or place.low <= 1 <= place.high
+    return not (place.low > 1 or place.high < 1)
 
 
-def _borders(axes: Axes, places: Sequence[Place], squares: Mapping[tuple[float, float], tuple[int, int]]) -> None:
+def _borders(axes: Axes, places: Sequence[Place], squares: Squares) -> None:
     """A line between neighbours that measured different files, where any two places measured the same."""
     files = {squares[place.x, place.y]: place.file for place in places if place.file}
     if len(set(files.values())) == len(files):
@@ -138,15 +134,15 @@ def _borders(axes: Axes, places: Sequence[Place], squares: Mapping[tuple[float, 
             axes.plot([column, column + 1], [row + 1] * 2, **BORDER)
 
 
-def _hatch(axes: Axes, column: int, row: int) -> None:
-    axes.add_patch(Rectangle((column, row), 1, 1, facecolor="white", edgecolor="0.55", hatch="////", linewidth=0))
+def _cover(axes: Axes, square: tuple[int, int], **look: Any) -> None:
+    axes.add_patch(Rectangle(square, 1, 1, **look))
 
 
 def _text(place: Place, usual: int, *, ends: bool) -> str:
     if place.text:
         return place.text
     words = [f"{place.value:.3f}" if place.value < 10 else f"{place.value:.0f}"]
-    if ends and place.least is not None and place.most is not None:
+    if ends and not math.isnan(place.least):
         words.append(f"{place.least:.0f}-{place.most:.0f}")
     if place.n == usual:
         how = []

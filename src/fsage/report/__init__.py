@@ -6,5 +6,3 @@ What follows from the records is fsage.analysis; this package says and shows it.
 
 from fsage.report.page import answer_lines, build, contents
 from fsage.report.render import CAPTIONS, draw_for_paper
-
-__all__ = ["CAPTIONS", "answer_lines", "build", "contents", "draw_for_paper"]

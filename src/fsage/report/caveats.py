@@ -47,7 +47,7 @@ def absent_section(frame: pd.DataFrame) -> Section | None:
         return None
     text = "A cell that cannot run here is unsupported. What could not be read or set beside others is absent."
     table = [["what", "why", "cells"], *([what, why, str(count)] for what, why, count in rows)]
-    return Section("What could not be had or known", text, [], table=table)
+    return Section("What could not be had or known", text, table=table)
 
 
 def _rows(frame: pd.DataFrame) -> list[tuple[str, str, int]]:
@@ -80,7 +80,7 @@ def signs_section(frame: pd.DataFrame) -> Section | None:
         more = [f"{counted(len(warned) - SIGNS_SHOWN, 'more cell')} in records.csv."]
     else:
         more = []
-    return Section("Signs of trouble", text, [], warnings=more, table=[["state", "cell", "status", "what"], *rows])
+    return Section("Signs of trouble", text, warnings=more, table=[["state", "cell", "status", "what"], *rows])
 
 
 REFERENCE = "read_bw_mib_s"

@@ -1,29 +1,33 @@
-"""Two result sets in one report: before and after a change, or two file systems, cell by cell.
+"""Result sets beside each other: before and after a change, or two file systems, cell by cell; or many in time.
 
 What is compared are groups of the same name in the same state under the same parameters; whatever else differs between
-the two sets is listed. Nothing is pooled.
+the sets is listed. Nothing is pooled. A history has many results of one study: steps from each to the next, points of
+change, and what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fsage import dataset, statistics
-from fsage.analysis.comparisons import ALIKE, changed_between, paired, stamp
+from fsage.analysis.comparisons import ALIKE, at_largest_transfer, changed_between, paired, stamp
 from fsage.analysis.conditions import SETTING, settings
 from fsage.analysis.groups import Measure, labelled_samples, params_labels, plotted, samples, summarise
-from fsage.analysis.words import few, sentences
-from fsage.base.message import write_whole
+from fsage.analysis.words import bounds, few, sentences
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.figures import Axis, Figure, Level, Place, Plane, lines, placed
 from fsage.report.parts import Section
-from fsage.report.render import check_folder, draw, template
+from fsage.report.render import check_folder, write_page
 
-ORDER = ["capacity_percent_after", "fragmentation_percent_after", "state", "transfer_size_bytes_after", "params"]
+ORDER = ["capacity_percent", "fragmentation_percent", "state", "transfer_size_bytes", "params"]
 MOST_SAMPLES = 200
 """Most samples of a group: the exact test takes seconds with so many, and hours with a thousand."""
 SHOWN = 10
@@ -57,23 +61,18 @@ def compare(before: Path, after: Path, to: Path, names: tuple[str, str] = ("befo
             f"nothing to compare: no state and cell is in both. {before} has {states[0]}; {after} has {states[1]}"
         )
     rows, whole = compared(*frames)
-    on = _stamp(frames, names)
-    section = _section(rows, names)
-    panels = draw(section.figures, on, to / "figures")
-    page = template("compare.html.j2").render(
+    return write_page(
+        to,
+        "compare.html.j2",
+        [_section(rows, names)],
+        _stamp(frames, names),
         before=names[0],
         after=names[1],
-        stamp=on,
         rows=rows.astype(object).where(rows.notna(), None).to_dict("records"),
         verdicts=verdicts(rows, whole, names),
         warnings=_alone(tables, names),
         differences=differences(frames),
-        sections=[section],
-        panels=panels,
     )
-    path = to / "index.html"
-    write_whole(path, page)
-    return path
 
 
 def main_groups(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,30 +88,22 @@ def compared(before: pd.DataFrame, after: pd.DataFrame) -> tuple[pd.DataFrame, d
     in the same blocks (`fsage.analysis.comparisons`). Other layouts have neither p nor verdict.
     """
     pairs = paired(before, after)
-    latter = main_groups(_in_both(after, pairs))
-    both = main_groups(_in_both(before, pairs)).merge(latter, on=ALIKE, suffixes=("_before", "_after"))
+    former = main_groups(_in_both(before, pairs))[[*ALIKE, "median", "n", "units"]]
+    both = former.merge(main_groups(_in_both(after, pairs)), on=ALIKE, suffixes=("_before", "_after"))
     both = both.sort_values(ORDER, kind="stable", ignore_index=True)
     ps, whole = changed_between(pairs)
     p = pd.Series(list(map(ps.get, both[ALIKE].itertuples(index=False, name=None))), both.index, "float64")
     groups = zip(both["units_after"], both["units_before"], p.notna(), strict=True)
     ratios = [statistics.factor(in_state, reference, same) for in_state, reference, same in groups]
-    factors = pd.DataFrame(map(plotted, ratios), both.index)
-    rows = pd.DataFrame(
-        {
-            **{name: both[name] for name in ALIKE},
-            "capacity_percent": both["capacity_percent_after"],
-            "fragmentation_percent": both["fragmentation_percent_after"],
-            "transfer_size_bytes": both["transfer_size_bytes_after"],
-            "cell": both["params"].map(params_labels(latter[latter["params"].isin(both["params"])])),
-            "rate": [" ".join(Measure.of(name)) for name in both["measure"]],
-            **{f"{what}_{when}": both[f"{what}_{when}"] for what in ("median", "n") for when in ("before", "after")},
-            **{name: factors[name] for name in ("median", "low", "high", "samples")},
-            "level": [ratio.interval.level if ratio.interval else None for ratio in ratios],
-            "n": [min(ratio.n, ratio.n_reference) for ratio in ratios],
-            "same": p.notna(),
-            "p": p,
-        }
-    ).astype(dict.fromkeys(("median", "low", "high", "level"), "float64"))
+    factors = pd.DataFrame(map(plotted, ratios), both.index).drop(columns="n")
+    rows = both.assign(
+        **dict(factors.items()),
+        n=[min(ratio.n, ratio.n_reference) for ratio in ratios],
+        cell=both["params"].map(params_labels(both)),
+        rate=[" ".join(Measure.of(name)) for name in both["measure"]],
+        same=p.notna(),
+        p=p,
+    )
     return rows, whole
 
 
@@ -216,13 +207,167 @@ def _figure(measure: str, part: pd.DataFrame, names: tuple[str, str]) -> Figure:
 
 
 def _place(row: Any) -> Place:
-    low, high = (None, None) if pd.isna(row.low) else (row.low, row.high)
-    return Place(row.capacity_percent, row.fragmentation_percent, row.median, row.n, low, high, says=_says(row))
+    says = f"{row.state}: {ratio_text(row.median, 3)}{bounds(row.low, row.high)}, n = {row.n}"
+    return Place(row.capacity_percent, row.fragmentation_percent, row.median, row.n, row.low, row.high, says=says)
 
 
-def _says(row: Any) -> str:
-    if pd.isna(row.low):
-        interval = ""
+LEAST_RESULTS = 2
+MOST_RESULTS = 100
+WHOLE = "all groups"
+STATES_SHOWN = 6
+MOST_TICKS = 5
+"""So many dates fit under an axis."""
+
+
+def history(tables: Sequence[Path], to: Path) -> Path:
+    """Write the page of the results into the folder `to`; return it. Raises DatasetError and CompareError.
+
+    Each is a report's folder or its records.parquet. Compared are groups that all have, at the largest transfer.
+    """
+    check_folder(to)
+    if not LEAST_RESULTS <= len(tables) <= MOST_RESULTS:
+        raise CompareError(f"a history has {LEAST_RESULTS} to {MOST_RESULTS} results; given: {len(tables)}")
+    whole = list(map(dataset.read, tables))
+    _check_study(tables, whole)
+    frames = [at_largest_transfer(labelled_samples(table)) for table in whole]
+    empty = [str(path) for path, frame in zip(tables, frames, strict=True) if frame["began"].dropna().empty]
+    if empty:
+        raise CompareError(f"no valid sample that says when it was taken in {', '.join(empty)}")
+    frames.sort(key=lambda frame: str(frame["began"].min()))
+    names = _names(frames)
+    every = pd.concat([main_groups(frame).assign(x=float(at)) for at, frame in enumerate(frames)], ignore_index=True)
+    common = every.groupby(ALIKE).filter(lambda group: group["x"].nunique() == len(frames))
+    if common.empty:
+        states = "; ".join(f"{name}: {', '.join(_states(frame))}" for name, frame in zip(names, frames, strict=True))
+        raise CompareError(f"nothing to compare: no state and cell is in all results. {states}")
+    steps = [paired(*ends) for ends in pairwise(frames)]
+    sections = [
+        _courses(common, every, names),
+        _steps(steps, names),
+        _changes(common, steps, names),
+        _differing(frames, names),
+    ]
+    ends = compared(frames[0], frames[-1])
+    answer = verdicts(*ends, (f"the first result ({names[0]})", f"the last ({names[-1]})"))
+    on = " | ".join(dict.fromkeys(map(stamp, frames)))
+    title = f"{len(names)} results over time"
+    return write_page(to, "answer.html.j2", sections, on, title=title, answer=answer)
+
+
+def _check_study(tables: Sequence[Path], frames: Sequence[pd.DataFrame]) -> None:
+    """Raise CompareError where not all are of one study."""
+    studies = [", ".join(sorted(frame["study"].dropna().unique())) for frame in frames]
+    if len(set(studies)) > 1:
+        each = "; ".join(f"{path} has {study or 'none'}" for path, study in zip(tables, studies, strict=True))
+        raise CompareError(
+            f"a history is of one study, and these are of several: {each}. Give those of one; `fsage compare` sets two "
+            "side by side"
+        )
+
+
+def _names(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """'2026-11-21', of several on a day with the time, '2026-11-21 14:05'; of several in a minute with a number."""
+    began = [str(frame["began"].min()) for frame in frames]
+    for characters in (10, 16):
+        names = [time[:characters].replace("T", " ") for time in began]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({names[: at + 1].count(name)})" for at, name in enumerate(names)]
+
+
+def _states(frame: pd.DataFrame) -> list[str]:
+    return list(samples(frame)["state"].unique()[:STATES_SHOWN])
+
+
+def _courses(common: pd.DataFrame, measured: pd.DataFrame, names: Sequence[str]) -> Section:
+    """A figure a rate: the medians of a few states over the results; and what of what was `measured` not all have."""
+    figures = []
+    every = -(-len(names) // MOST_TICKS)
+    ticks = {float(at): name.replace(" ", "\n") for at, name in enumerate(names) if at % every == 0}
+    dated = dict(enumerate(names))
+    for measure, part in common.groupby("measure", sort=False):
+        name, unit = Measure.of(str(measure))
+        first = part[part["params"] == part["params"].iloc[0]]
+        shown = list(first["state"].unique()[:STATES_SHOWN])
+        rows = first[first["state"].isin(shown)]
+        rows = rows.assign(label=rows["state"], state=rows["x"].map(dated))
+        x = Axis("first sample of each result", ticks=ticks)
+        y = Axis.around(f"{name} bandwidth, {unit}" if unit == "MiB/s" else f"{name}s, {unit}", rows)
+        figures.append(lines(f"{name.capitalize()}s, result by result", rows, "label", x, y))
+    text = f"{len(names)} results by the date of their first sample, {names[0]} to {names[-1]}."
+    left_out = measured.drop(index=common.index).drop_duplicates(ALIKE)
+    if len(left_out):
+        groups = counted(len(left_out), "group")
+        states = few(list(left_out["state"].unique()), STATES_SHOWN)
+        text += f" The figures leave out {groups} that not all results have, in states {states}."
+    return Section("Over time", text, figures)
+
+
+def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
+    """The changes from one result to the next in the same blocks, beyond chance over all steps together."""
+    table = [["state", "rate", "from", "to", "ratio", "p"]]
+    groups = 0
+    for at, rows in enumerate(steps, start=1):
+        ps, whole = changed_between(rows)
+        groups += len(ps)
+        of_measure = rows.groupby("measure")["log"].median()
+        of_group = rows.groupby(ALIKE)["log"].median()
+        found = [(WHOLE, measure, of_measure[measure], p) for measure, p in whole.items()]
+        found += [(key[0], key[2], of_group[key], p) for key, p in ps.items()]
+        for state, measure, log, p in found:
+            adjusted = p * len(steps)
+            if adjusted <= statistics.ALPHA:
+                ends = names[at - 1], names[at]
+                table.append(
+                    [state, Measure.of(measure).name, *ends, f"{ratio_text(math.exp(log), 3)}x", f"{adjusted:.2g}"]
+                )
+    singled = sum(row[0] != WHOLE for row in table[1:])
+    text = (
+        f"{singled} of {groups} steps in the same blocks are beyond chance by themselves, and "
+        f"{len(table) - 1 - singled} of a rate as a whole: one test for each step, adjusted over all steps. Groups in "
+        "other layouts have no verdict. Each result is one run, so a step may be its own."
+    )
+    return Section("Steps", text, table=table)
+
+
+def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
+    """Where the rates of all groups together move to another level and stay there."""
+    if len(names) < statistics.LEAST_FOR_CHANGE:
+        why = statistics.change([0.0] * len(names)).why
+        return Section("Points of change", f"Not known: {why}.")
+    same = steps[0][ALIKE].drop_duplicates()
+    for step in steps[1:]:
+        same = same.merge(step[ALIKE].drop_duplicates())
+    rows = common.merge(same)
+    if rows.empty:
+        return Section("Points of change", "No group was measured in the same blocks in all results.")
+    logs = rows.pivot_table(index="x", columns=ALIKE, values="median").map(np.log)
+    together = (logs - logs.mean()).T.groupby(level="measure").mean().T
+    tests = {str(measure): statistics.change(together[measure].tolist()) for measure in together}
+    ps = statistics.adjust_primary([test.p for test in tests.values()])
+    table = [["rate", "last before", "first after", "ratio", "p"]]
+    for (measure, test), p in zip(tests.items(), ps, strict=True):
+        if test.after is None or p is None or p > statistics.ALPHA:
+            continue
+        series = together[measure].tolist()
+        moved = math.exp(median(series[test.after :]) - median(series[: test.after]))
+        ends = [names[test.after - 1], names[test.after]]
+        table.append([Measure.of(measure).name, *ends, f"{ratio_text(moved, 3)}x", f"{p:.2g}"])
+    text = (
+        f"{len(table) - 1} of {len(tests)} rates move to another level and stay there: Pettitt's test of the mean over "
+        f"{counted(len(same), 'group')} in the same blocks, adjusted over the rates (Holm)."
+    )
+    return Section("Points of change", text, table=table)
+
+
+def _differing(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
+    """What is not alike in neighbours."""
+    table = [["to", "what", "before", "after"]]
+    for name, (before, after) in zip(names[1:], pairwise(frames), strict=True):
+        for difference in differences([before, after]):
+            table.append([name, *difference.values()])
+    if len(table) == 1:
+        alike = "Nothing that the records know of differs."
     else:
-        interval = f" ({ratio_text(row.low, 3)} to {ratio_text(row.high, 3)})"
-    return f"{row.state}: {ratio_text(row.median, 3)}{interval}, n = {row.n}"
+        alike = "From each result to the next."
+    return Section("What differs", alike, table=table)

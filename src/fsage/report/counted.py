@@ -35,7 +35,7 @@ def not_counted(rows: pd.DataFrame, head: str, column: str) -> Section | None:
         return None
     said = {(str(row[column]), row["status"], str(row["why"])) for row in others.to_dict("records")}
     table = [[head, "status", "why"], *map(list, sorted(said))]
-    return Section("What was not counted", "Each reason once.", [], table=table)
+    return Section("What was not counted", "Each reason once.", table=table)
 
 
 def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) -> Section | None:
@@ -50,7 +50,7 @@ def section(frame: pd.DataFrame, title: str, text: str, names: Sequence[str]) ->
     cell = ["state", "params"]
     for (state, params), counts in rows.groupby(cell, sort=False):
         table.append([state, labels[params], *(_span(counts[name].dropna()) for name in present)])
-    return Section(title, f"{text} {again(rows, cell, present)}", [], table=table)
+    return Section(title, f"{text} {again(rows, cell, present)}", table=table)
 
 
 def metadata(data: Data) -> Section | None:

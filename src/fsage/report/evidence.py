@@ -20,7 +20,6 @@ from fsage.base.sizes import round_size
 from fsage.layouts.store import StoresLayout
 from fsage.model.observation import StateEvidence
 from fsage.records import messages
-from fsage.report.render import known
 from fsage.report.view import view_of
 
 AGAIN = "move the file away and run the study again"
@@ -118,7 +117,7 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-OF_RECORDS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
+COLUMNS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("nominal", "fullness, %", "capacity_percent", _number(0)),
     ("nominal", "deleted, %", "fragmentation_percent", _number(0)),
     ("nominal", "files of", "file_size_bytes", round_size),
@@ -128,47 +127,40 @@ OF_RECORDS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("achieved", "real fullness, %", "real_fullness_percent", _number(2)),
     ("filler", "files", "filler_files", _number(0)),
     ("filler", "extents", "filler_extents", _number(0)),
+    ("filler", "mean extent, MiB", "mean_extent_bytes", _number(3, MIB)),
+    ("filler", "layout score", "layout_score", _number(4)),
+    ("free extents", "count", "free_extents", _number(0)),
+    ("free extents", "largest, MiB", "largest_free_bytes", _number(3, MIB)),
     ("measured files", "extents (median)", "measured_extents", _number(0)),
     ("measured files", "mean extent, MiB", "measured_mean_extent_bytes", _number(3, MIB)),
     ("measured files", "layout score", "measured_layout_score", _number(4)),
     ("measured files", "mean position", "measured_mean_position", _number(4)),
 )
-OF_LAYOUTS: tuple[tuple[str, str, str, Callable[[object], str]], ...] = (
-    ("filler", "mean extent, MiB", "mean_extent_bytes", _number(3, MIB)),
-    ("filler", "layout score", "layout_score", _number(4)),
-    ("free extents", "count", "free_extents", _number(0)),
-    ("free extents", "largest, MiB", "largest_free_bytes", _number(3, MIB)),
-)
-GROUPS = ("requested", "nominal", "achieved", "filler", "free extents", "measured files", "cells")
+"""A column's heading over its group and its own; its name in records, or in a layout (`_layout`); and its text."""
 
 
 def states(frame: pd.DataFrame, planned: list[str], evidence: Evidence) -> States:
     """Every planned state."""
     readable = frame[frame["status"] != "unreadable"]
-    keys = [key for *_, key, _ in OF_RECORDS]
-    medians = readable.groupby("state")[keys].median().reindex(planned)
-    of_layouts = [_layout(evidence, name) for name in planned]
-    layouts = pd.DataFrame(of_layouts, planned, [key for *_, key, _ in OF_LAYOUTS])
+    layouts = pd.DataFrame([_layout(evidence, name) for name in planned], planned)
+    keys = [key for *_, key, _ in COLUMNS]
+    medians = readable.groupby("state")[[key for key in keys if key in readable]].median().reindex(planned)
+    values = medians.join(layouts).reindex(columns=keys)
     valid = samples(frame)["state"].value_counts()
     headings = view_of(readable).headings
     columns = _requested(readable, planned)
-    for group, label, key, text in OF_RECORDS:
-        columns.append(Column(group, headings.get(label, label), True, _cells(medians[key], text)))
-    for group, label, key, text in OF_LAYOUTS:
-        columns.append(Column(group, label, True, _cells(layouts[key], text)))
+    for group, label, key, text in COLUMNS:
+        cells = [NONE if pd.isna(value) else text(value) for value in values[key]]
+        columns.append(Column(group, headings.get(label, label), True, cells))
     columns.append(Column("cells", "valid", True, [str(valid.get(name, 0)) for name in planned]))
     columns = [column for column in columns if set(column.cells) - {NONE}]
     digests = readable.groupby("state")["layout_digest"].unique()
     of_state = {}
     for name in planned:
-        of_state[name] = sorted(digests.get(name, pd.Series()).dropna()) or _digest(evidence, name)
+        seen = [layout_digest(evidence.known[name])] if name in evidence.known else []
+        of_state[name] = sorted(digests.get(name, pd.Series()).dropna()) or seen
     rebuilt = readable.groupby("state")["rebuilt"].any()
-    return States(
-        planned,
-        sorted(columns, key=lambda column: GROUPS.index(column.group)),
-        of_state,
-        {name for name in planned if rebuilt.get(name, False)},
-    )
+    return States(planned, columns, of_state, {name for name in planned if rebuilt.get(name, False)})
 
 
 def _requested(frame: pd.DataFrame, planned: list[str]) -> list[Column]:
@@ -194,17 +186,6 @@ def level_text(name: str, level: Any) -> str:
     if name.endswith("_bytes"):
         return round_size(level)
     return str(level)
-
-
-def _cells(values: pd.Series, text: Callable[[Any], str]) -> list[str]:
-    return [NONE if known(value) is None else text(value) for value in values]
-
-
-def _digest(evidence: Evidence, state: str) -> list[str]:
-    digest = layout_digest(evidence.known[state]) if state in evidence.known else None
-    if digest:
-        return [digest]
-    return []
 
 
 def _layout(evidence: Evidence, state: str) -> dict[str, float | None]:

@@ -17,8 +17,9 @@ from fsage.analysis import validity
 from fsage.analysis.comparisons import of_state
 from fsage.analysis.groups import samples
 from fsage.analysis.words import few, short_names
+from fsage.base import Json
 from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, shares
+from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, placed, shares
 from fsage.layouts.store import StoreLayout as Store
 from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
@@ -149,7 +150,6 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
 def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
     by_state: dict[str, Counter[str]] = {}
     kinds = set()
-    labels: dict[str, str] = {}
     for state, layout in chosen.items():
         buckets: Counter[str] = Counter()
         for store in layout.stores:
@@ -159,8 +159,8 @@ def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
                     buckets[bucket.label] += bucket.groups
         if buckets.total():
             by_state[state] = buckets
-            labels.update(zip(buckets, buckets, strict=True))
     if by_state:
+        labels = {label: label for buckets in by_state.values() for label in buckets}
         kind = " and ".join(sorted(kinds))
         x = Axis(f"free share of a {kind}")
         y = Axis(f"share of all {kind}s, %")
@@ -189,24 +189,19 @@ def _extents(chosen: dict[str, Layout]) -> Iterator[Figure]:
 def _scores(layouts: dict[str, Layout], frame: pd.DataFrame) -> Iterator[Figure]:
     """Layout scores over real fullness, of the filler and, where records have it, of the measured files."""
     valid_rows = samples(frame)
-    fullness = valid_rows.groupby("state")["real_fullness_percent"].median()
-    scores: dict[str, dict[str, float]] = {}
+    scores = []
     for state, layout in layouts.items():
         for store in layout.stores:
             for kind, files in (store.files or {}).items():
-                if files.layout_score is not None and state in fullness:
-                    before = scores.setdefault(kind, {}).get(state, 1.0)
-                    scores[kind][state] = min(before, files.layout_score)
-    planned = valid_rows[valid_rows["state"].isin(list(layouts))]
-    measured = planned.groupby("state")["measured_layout_score"].median().dropna()
-    if len(measured):
-        scores["measured files"] = {str(state): value for state, value in measured.items()}
-    points = []
-    for kind, of_kind in scores.items():
-        for state, score in of_kind.items():
-            points.append({"kind": kind, "x": fullness[state], "median": score})
-    if points:
-        rows = pd.DataFrame(points)
+                if files.layout_score is not None:
+                    scores.append((kind, state, files.layout_score))
+    of_states = valid_rows[valid_rows["state"].isin(list(layouts))].groupby("state")
+    for state, score in of_states["measured_layout_score"].median().dropna().items():
+        scores.append(("measured files", str(state), score))
+    rows = pd.DataFrame(scores, columns=["kind", "state", "median"])
+    rows = rows.groupby(["kind", "state"], sort=False, as_index=False).min()  # that of the worst store
+    rows = rows.assign(x=rows["state"].map(of_states["real_fullness_percent"].median())).dropna(subset="x")
+    if len(rows):
         x = Axis("real fullness, % of capacity in use")
         y = Axis("layout score (1: whole), worst store", (0.0, 1.05) if rows["median"].min() < 0.9 else (0.9, 1.005))
         yield lines("Layout score over real fullness", rows, "kind", x, y, joined=False)
@@ -260,27 +255,23 @@ def charges(rows: pd.DataFrame, states: Sequence[str]) -> Section | None:
             " A line goes through the time of all files over their jumps. Beside its slope stands what the device "
             "charges for a jump, in ms. Unexplained is the standard deviation about the line, as a share of the time."
         )
-    return Section(
-        "Where measured files lie", text, figures, table=[HEADS, *table] if table else [], front=len(figures)
-    )
+    return Section("Where measured files lie", text, figures, table=[HEADS, *table], front=len(figures))
 
 
 def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:
     """The extents of each state's files over its layouts and places."""
-    points: list[Point] = []
-    ticks = {}
+    points: list[Json] = []
     short = short_names(states or rows["state"])
     for name in short:
-        counts = tuple(map(float, of_state(rows, name)[EXTENTS].dropna()))
+        counts = of_state(rows, name)[EXTENTS].dropna().astype(float).tolist()
         if counts and len(points) < MOST_STATES:
-            at = float(len(points))
-            points.append(Point(at, median(counts), n=len(counts), samples=counts))
-            ticks[at] = short[name]
+            numbers = {"median": median(counts), "n": len(counts), "samples": counts}
+            points.append({"line": "median and files", "state": short[name], **numbers})
     if not points:
         return None
-    y = Axis("extents", (0.0, 1.1 * max(max(point.samples) for point in points)))
-    title = "Extents over layouts and places"
-    return Lines(title, (Series("median and files", tuple(points), joined=False),), Axis("state", ticks=ticks), y)
+    by_state, ticks = placed(pd.DataFrame(points), "state")
+    y = Axis.from_zero("extents", by_state, room=0.1)
+    return lines("Extents over layouts and places", by_state, "line", Axis("state", ticks=ticks), y, joined=False)
 
 
 def over_jumps(rows: pd.DataFrame) -> Figure | None:

@@ -206,7 +206,7 @@ def _parts(study: Study, data: Data, seen: Evidence, traced: Iterable[Path], mor
 def _shown(section: Section) -> Section | None:
     """A section with the figures that tell something; None where its text spoke of figures that all tell nothing."""
     figures = [figure for figure in section.figures if _tells(figure)]
-    if not section.figures or figures or section.table or section.warnings:
+    if not section.figures or figures or section.table[1:] or section.warnings:
         return replace(section, figures=figures)
     if section.answer:
         return replace(section, figures=[], text="")
@@ -218,29 +218,25 @@ def _tells(figure: Figure) -> bool:
     return not isinstance(figure, Lines) or sum(len(line.points) for line in figure.series) >= LEAST_POINTS
 
 
-OF_RECORDS = (
-    ("device model", "device_model"),
-    ("file system", "filesystem"),
-    ("mount options", "mount_options"),
-    ("allocator reset", "allocator_reset"),
-    ("names and inodes of measured files", "metadata"),
-    ("source of the amount", "amount_source"),
-    ("launch", "launch"),
-    ("tools", "tools"),
-    ("container images", "images"),
-    ("kernel", "kernel"),
-    ("host", "host"),
-)
-OF_THE_CLAIM = (
-    ("capacity, bytes", "capacity_bytes"),
-    ("amount per task, MiB", "amount_mib"),
-)
+OF_RECORDS = {
+    "device model": "device_model",
+    "file system": "filesystem",
+    "mount options": "mount_options",
+    "allocator reset": "allocator_reset",
+    "names and inodes of measured files": "metadata",
+    "source of the amount": "amount_source",
+    "launch": "launch",
+    "tools": "tools",
+    "container images": "images",
+    "kernel": "kernel",
+    "host": "host",
+}
 
 
 def _facts(
     study: Study, target: Target, frame: pd.DataFrame, seen: Evidence, claim: JsonView | None
-) -> list[tuple[str, list[str]]]:
-    """(what, values): each distinct value that the records hold, and what the claim says."""
+) -> dict[str, list[str]]:
+    """Each distinct value that the records hold, and what the claim says."""
     claim = claim or {}
     taken = frame[frame["status"].isin(["valid", "failed"])]
     texts = settings(taken).assign(host=taken["host"], amount_source=taken["amount_source"])
@@ -253,19 +249,19 @@ def _facts(
         f"{turns} as {study.state_order}; within a state in random order (column `order_in_state`), drawn with the "
         f"seed {study.order_seed}"
     )
-    lines = [("target", [f"{target.name} ({target.spec['kind']}); files {target.file_scale:g} x their nominal size"])]
-    for label, column in OF_RECORDS:
-        lines.append((label, _distinct(texts[column])))
-    lines += [
-        ("first and last", [text for text in first_and_last if isinstance(text, str)]),
-        ("seeds of the layouts", sorted({str(step["seed"]) for step in steps if "seed" in step})),
-        ("one layout, the same for all seeds", [state.name for state in study.expanded if state.built_once]),
-        ("order", [order]),
-    ]
-    lines += [(label, [word(claim[key])]) for label, key in OF_THE_CLAIM if claim.get(key) is not None]
-    lines.append(("calibration", [words({**(claim.get("calibration") or {}), "commands": None})]))
-    lines.append(("report made by", [f"fsage {fsage.__version__}, {commit()}"]))
-    return [(label, values) for label, values in lines if any(values)]
+    facts = {
+        "target": [f"{target.name} ({target.spec['kind']}); files {target.file_scale:g} x their nominal size"],
+        **{label: _distinct(texts[column]) for label, column in OF_RECORDS.items()},
+        "first and last": [text for text in first_and_last if isinstance(text, str)],
+        "seeds of the layouts": sorted({str(step["seed"]) for step in steps if "seed" in step}),
+        "one layout, the same for all seeds": [state.name for state in study.expanded if state.built_once],
+        "order": [order],
+        "capacity, bytes": [word(claim.get("capacity_bytes"))],
+        "amount per task, MiB": [word(claim.get("amount_mib"))],
+        "calibration": [words({**(claim.get("calibration") or {}), "commands": None})],
+        "report made by": [f"fsage {fsage.__version__}, {commit()}"],
+    }
+    return {label: values for label, values in facts.items() if any(values)}
 
 
 def _tunables(frame: pd.DataFrame) -> list[dict[str, str]]:

@@ -79,7 +79,7 @@ class Data:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The headline's pairs in each measure, at the largest transfer: one family of tests."""
-        return comparisons(self.at_largest_transfer, self)
+        return comparisons(self.at_largest_transfer, self.headline)
 
     @property
     def cards(self) -> list[Card]:
@@ -132,9 +132,9 @@ def cards_of(compared: Sequence[Comparison]) -> list[Card]:
 class Section:
     """A heading, what to see, the figures that show it, and sentences on what could not be shown.
 
-    `table`: rows of text, the first one the headings. `wide`: whether the figures need more than a phone's width.
-    `front`: how many of the figures are seen at once; the others are folded. `answer`: sentences that hold without any
-    figure.
+    `table`: rows of text, the first one the headings; these alone are not shown. `wide`: whether the figures need more
+    than a phone's width. `front`: how many of the figures are seen at once; the others are folded. `answer`: sentences
+    that hold without any figure.
     """
 
     NONE: ClassVar[str] = NONE
@@ -142,7 +142,7 @@ class Section:
 
     title: str
     text: str
-    figures: Sequence[Figure]
+    figures: Sequence[Figure] = ()
     wide: bool = False
     warnings: list[str] = field(default_factory=list)
     table: list[list[str]] = field(default_factory=list)

@@ -27,7 +27,7 @@ def planted(data: Data) -> Planted | None:
     try:
         parameters = recovered(data.frame)
     except Inseparable as why:
-        return Planted(Section(TITLE, "", [], warnings=[f"Nothing can be recovered: {why}."]), [])
+        return Planted(Section(TITLE, "", warnings=[f"Nothing can be recovered: {why}."]), [])
     if not parameters:
         return None
     figure = _figure(parameters)

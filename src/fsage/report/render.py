@@ -14,11 +14,13 @@ import pandas as pd
 
 from fsage.analysis.groups import Measure, measures, params_labels
 from fsage.analysis.validity import PlannedCell, missing
+from fsage.analysis.words import NONE
 from fsage.base.message import write_whole
 from fsage.base.sizes import counted, ratio_text, round_size
 from fsage.dataset import unpacked
 from fsage.dataset.tables import PARQUET
 from fsage.figures import Figure
+from fsage.report.parts import Section, figures_of
 from fsage.text.shown import code
 
 if TYPE_CHECKING:
@@ -43,14 +45,12 @@ def check_folder(to: Path) -> None:
         raise ValueError(f"{to} has a report, or a page or figures of others, which would go: name another folder")
 
 
-def draw(figures: Sequence[Figure], stamp: str, folder: Path) -> dict[str, Panel]:
-    """Each figure by its name, drawn for a page with the stamp inside, and written into `folder`.
-
-    What was left there goes: `check_folder` before, where somebody named the folder.
-    """
-    from fsage.figures.style import PAGE  # a second to import, which only those who draw pay
-
-    return _draw(figures, stamp, folder, PAGE)
+def write_page(to: Path, page: str, sections: Sequence[Section], stamp: str, **more: object) -> Path:
+    """Draw the sections' figures, and write the page that a template makes of these and of `more`; its path."""
+    panels = draw(figures_of(sections), stamp, to / "figures")
+    path = to / "index.html"
+    write_whole(path, template(page).render(sections=sections, stamp=stamp, panels=panels, **more))
+    return path
 
 
 def draw_for_paper(
@@ -60,26 +60,31 @@ def draw_for_paper(
     from fsage.figures.drawing import caption
     from fsage.figures.style import COLUMNS
 
-    _draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
+    draw(figures, stamp, folder, COLUMNS[columns]._replace(plain=plain), progress)
     sentences = [f"{figure.name}: {caption(figure, stamp)}\n" for figure in figures]
     write_whole(folder / CAPTIONS, "\n".join(sentences))
 
 
-def _draw(
+def draw(
     figures: Sequence[Figure],
     stamp: str,
     folder: Path,
-    size: Size,
+    size: Size | None = None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Panel]:
-    from fsage.figures.drawing import draw_all
+    """Each figure by its name, drawn with the stamp inside, and written into `folder`; no size: for a page.
+
+    What was left there goes: `check_folder` before, where somebody named the folder.
+    """
+    from fsage.figures.drawing import draw_all  # a second to import, which only those who draw pay
+    from fsage.figures.style import PAGE
 
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as place:  # until all are there, those before stay
         made = Path(place)
         for figure in figures:
             pd.DataFrame(figure.table()).to_csv(made / f"{figure.name}.csv", index=False, header=False)
-        panels = {panel.name: panel for panel in draw_all(figures, stamp, size, progress)}
+        panels = {panel.name: panel for panel in draw_all(figures, stamp, size or PAGE, progress)}
         for panel in panels.values():
             panel.write(made)
         for ending in ("svg", "pdf", "csv"):
@@ -111,40 +116,33 @@ def _environment() -> jinja2.Environment:
 
 def _number(value: Any, digits: int = 1) -> str:
     """Fixed digits, below 1 those of two figures at least, or a dash for what is not known."""
-    if known(value) is None:
-        return "\u2013"
+    if pd.isna(value):
+        return NONE
     if 0 < value < 1:
         digits = max(digits, 1 - math.floor(math.log10(value)))
     return f"{value:,.{digits}f}".replace(",", "\u202f")
 
 
-def _percent(share: object, digits: int = 1) -> str:
-    if known(share) is None:
-        return "\u2013"
+def _percent(share: Any, digits: int = 1) -> str:
+    if pd.isna(share):
+        return NONE
     return f"{share:.{digits}%}"
 
 
 def _ratio(value: Any) -> str:
     """Three digits, of which the last is never rounded onto 1."""
-    if known(value) is None:
-        return "\u2013"
+    if pd.isna(value):
+        return NONE
     return f"{ratio_text(value, 3)}\u00d7"
 
 
 def _mib(size_bytes: Any) -> str:
-    if known(size_bytes) is None:
-        return "\u2013"
+    if pd.isna(size_bytes):
+        return NONE
     return f"{size_bytes / (1 << 20):,.6g}".replace(",", "\u202f")
 
 
 OF_A_CELL = ("state", "cell", "kind", "status", "transfer_size_bytes", "order_in_state", "attempt", "began", "why")
-
-
-def known(value: object) -> object:
-    """None for every kind of not known that a table has."""
-    if value is None or pd.isna(value):
-        return None
-    return value
 
 
 def undigested(frame: pd.DataFrame) -> list[str]:
@@ -194,11 +192,12 @@ def cells(frame: pd.DataFrame, plan_cells: list[PlannedCell]) -> dict[str, objec
     names = measures(frame)
     commands = list(dict.fromkeys(frame["commands"].dropna()))
     places = {text: place for place, text in enumerate(commands)}
+    shown = frame[[*OF_A_CELL, *names, "commands"]].astype(object)
     rows = []
-    for row in frame.to_dict("records"):
-        shown = {key: known(row[key]) for key in OF_A_CELL}
-        rates = [known(row[name]) for name in names]
-        rows.append({**shown, "rates": rates, "ran": places.get(row["commands"])})
+    for row in shown.where(shown.notna(), None).to_dict("records"):
+        rates = [row.pop(name) for name in names]
+        ran = places.get(row.pop("commands"))
+        rows.append({**row, "rates": rates, "ran": ran})
     nothing = {**dict.fromkeys(OF_A_CELL), "status": "missing", "rates": [None] * len(names), "ran": None}
     for state, cell, kind in missing(frame, plan_cells):
         rows.append({**nothing, "state": state, "cell": cell, "kind": kind})

@@ -212,25 +212,15 @@ def _figures(traces: Found) -> list[Figure]:
         for state, requests in by_state.items():
             data = requests[~apart[state]]
             small = requests[apart[state]]
+            kinds = {"reads": data[~data["write"]], "writes": data[data["write"]], "small ones": small}
+            clouds = [Cloud(kind, tuple(part["seconds"]), tuple(part["offset_bytes"])) for kind, part in kinds.items()]
             outside = int((~small["offset_bytes"].between(low - room, high + room)).sum())
-            figures.append(
-                Trace(
-                    f"Requests at {state.split('@')[0]}, {phase} phase",
-                    _cloud("reads", data[~data["write"]]),
-                    _cloud("writes", data[data["write"]]),
-                    time,
-                    place,
-                    _cloud("small ones", small),
-                    note=f"small requests elsewhere: {outside}" if outside else "",
-                )
-            )
+            note = f"small requests elsewhere: {outside}" if outside else ""
+            title = f"Requests at {state.split('@')[0]}, {phase} phase"
+            figures.append(Trace(title, tuple(clouds), time, place, note=note))
     return figures
 
 
 def _is_small(requests: pd.DataFrame) -> pd.Series:
     """Which are far smaller than what is usual: not of the file that is written or read."""
     return requests["bytes"] * SMALL < requests["bytes"].quantile(USUAL)
-
-
-def _cloud(kind: str, requests: pd.DataFrame) -> Cloud:
-    return Cloud(kind, tuple(requests["seconds"]), tuple(requests["offset_bytes"]))

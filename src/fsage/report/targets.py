@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fsage.analysis.comparisons import at_largest_transfer, of_state
-from fsage.analysis.conditions import values
+from fsage.analysis.conditions import units
 from fsage.analysis.groups import Measure, labelled_samples, measures, params_labels, samples
-from fsage.analysis.words import sentences
+from fsage.analysis.words import bounds, sentences
 from fsage.base import Json
 from fsage.base.sizes import ratio_text
 from fsage.dataset import parameters
@@ -121,8 +121,8 @@ def compared(frame: pd.DataFrame, study: Study) -> list[Compared]:
         references = []
         for name, rows in of_target:
             alike = rows[rows["params"] == params]
-            taken = values(of_state(alike, pair.state), measure)
-            beside = values(of_state(alike, pair.against), measure)
+            taken = units(of_state(alike, pair.state), measure).values
+            beside = units(of_state(alike, pair.against), measure).values
             if taken and beside:
                 ratios[name] = float(np.median(taken) / np.median(beside))
                 in_state.append(taken)
@@ -314,6 +314,4 @@ def _table(frame: pd.DataFrame, target_effects: list[Effect], names: list[str]) 
 def _factor(effect: Effect | None) -> str:
     if effect is None:
         return "not known"
-    if effect.low and effect.high:
-        return f"{effect.factor:.3f} ({effect.low:.3f} to {effect.high:.3f})"
-    return f"{effect.factor:.3f}"
+    return f"{effect.factor:.3f}{bounds(effect.low, effect.high)}"

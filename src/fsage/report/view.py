@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fsage.analysis.comparisons import Comparison, of_state
-from fsage.analysis.conditions import units, values
+from fsage.analysis.conditions import units
 from fsage.analysis.groups import Measure, plotted
 from fsage.analysis.words import Finding, paragraph, sentences
 from fsage.base.sizes import counted, round_size
@@ -216,7 +216,7 @@ def states_figure(compared: Sequence[Comparison], rows: pd.DataFrame, named: Cal
     rates = []
     for measure in measures:
         for place, state in enumerate(states):
-            taken = values(of_state(rows, state), measure)
+            taken = units(of_state(rows, state), measure).values
             if taken:
                 point = {"rate": Measure.of(measure).doing, "x": place, "state": named(state).short}
                 rates.append(point | plotted(taken))

@@ -7,7 +7,6 @@ SciPy takes most of a second to import, and NumPy a tenth: both are imported whe
 
 from fsage.statistics.comparisons import (
     ALPHA,
-    Test,
     adjust_exploratory,
     adjust_primary,
     compare,
@@ -34,36 +33,3 @@ from fsage.statistics.intervals import (
     summarise,
 )
 from fsage.statistics.series import LEAST_FOR_CHANGE, Change, Trend, change, outliers, trend
-
-__all__ = [
-    "ALPHA",
-    "DRAWN",
-    "LAYOUT",
-    "LEAST_FOR_CHANGE",
-    "MARGIN",
-    "PLACE",
-    "SAMPLE",
-    "TARGET",
-    "Change",
-    "Interval",
-    "Ratio",
-    "Summary",
-    "Test",
-    "Trend",
-    "Units",
-    "adjust_exploratory",
-    "adjust_primary",
-    "change",
-    "coefficient_of_variation",
-    "compare",
-    "enough",
-    "exchanged",
-    "factor",
-    "median_interval",
-    "outliers",
-    "ratio",
-    "reachable",
-    "smallest_p",
-    "summarise",
-    "trend",
-]

@@ -7,6 +7,7 @@ where two states have units of different kinds, the factor between them is drawn
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -47,14 +48,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """One group of samples, in the samples' own unit. `why` says why there is no interval."""
+    """One group of samples, in the samples' own unit."""
 
     n: int
     median: float | None
-    mean: float | None
     interval: Interval | None
     cov: float | None
-    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,14 +141,9 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """n, median with its exact interval, mean, and the coefficient of variation of one group."""
-    import numpy as np
-
-    n = len(values)
-    interval = median_interval(values)
-    why = None if interval else f"{n} of the {LEAST} samples that an interval needs"
-    median, mean = (float(np.median(values)), float(np.mean(values))) if n else (None, None)
-    return Summary(n, median, mean, interval, coefficient_of_variation(values), why)
+    """n, median with its exact interval, and the coefficient of variation of one group."""
+    middle = float(median(values)) if values else None
+    return Summary(len(values), middle, median_interval(values), coefficient_of_variation(values))
 
 
 def ratio(values: Sequence[float], reference: Sequence[float]) -> Ratio:
@@ -196,12 +190,9 @@ def _rank(largest: int, tail: Callable[[int], float]) -> tuple[int, float] | Non
 
     if largest < 1 or level(1) < FLOOR - 1e-9:
         return None
-    low = 1
-    high = largest
-    while low < high:  # the level falls with k
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if level(middle) >= AIM else (low, middle - 1)
-    return low, level(low)
+    narrowest = bisect_left(range(1, largest + 1), True, key=lambda k: level(k) < AIM)  # the level falls with k
+    k = max(1, narrowest)
+    return k, level(k)
 
 
 LAYOUT = "layout"
@@ -228,10 +219,6 @@ class Units:
     def over(self) -> str:
         """' over 5 layouts': what they are repeated over."""
         return OVER.get(self.kind, "").format(n=len(self.by_unit))
-
-    def against(self, reference: Units) -> Ratio:
-        """A state over its reference (`factor`)."""
-        return factor(self, reference)
 
 
 def factor(in_state: Units, reference: Units, same: bool = False) -> Ratio:

@@ -138,14 +138,12 @@ def outliers(values: Sequence[float]) -> list[tuple[int, str]]:
     """
     import numpy as np
 
-    n = len(values)
-    place = bisect_right(CUTS, n, key=lambda cut: cut[0])
-    median = float(np.median(values)) if n else 0.0
-    if n:
-        mad = float(np.median(np.abs(np.asarray(values) - median)))
-    else:
-        mad = 0.0
-    if not place or not mad:
+    place = bisect_right(CUTS, len(values), key=lambda cut: cut[0])
+    if not place:
+        return []
+    median = float(np.median(values))
+    mad = float(np.median(np.abs(np.asarray(values) - median)))
+    if not mad:
         return []
     result = []
     for index, value in enumerate(values):

@@ -10,7 +10,6 @@ from fsage.studies.replica.report import agreement, maps, span
 
 from .recipe import COPIED, JOINED, ORIGINAL
 
-LEAST = 0.1
 WRITES = "write_bw_mib_s"
 
 
@@ -75,7 +74,7 @@ def _figure(measure: str, age_costs: dict[str, Ratios]) -> figures.Figure:
     rows = pd.DataFrame(points)
     title = f"{groups.Measure.of(measure).name.capitalize()}s on the aged file system relative to free space in one run"
     x = figures.Axis("aged by", ticks=dict(enumerate(ways)))
-    y = figures.Axis.holding("ratio of rates", rows, 1 - LEAST, 1.0, room=0.02)
+    y = figures.Axis.around("ratio of rates", rows, 1.0)
     return figures.lines(title, rows, "line", x, y, joined=False, levels=[figures.Level(1.0)])
 
 
@@ -88,7 +87,7 @@ def _ratios(data: Data, holes: str, against: str) -> Ratios:
         way, _, own = state.partition(".")
         reference = samples.get((f"{way}.{against}", measure))
         if own == holes and reference:
-            factor = in_state.against(reference)
+            factor = statistics.factor(in_state, reference)
             if factor.value is not None:
                 result[way, measure] = factor
     return result

@@ -72,7 +72,7 @@ def answer(data: Data) -> Answer | None:
         longer_keeps_more=is_known and (shares_kept[1] > shares_kept[0]) == (mean_mib[1] > mean_mib[0]),
     )
     by_size, sizes = figures.placed(rows, "size")
-    y = figures.Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
+    y = figures.Axis.from_zero("share of the clean rate, %", rows, least=LEAST_POINTS)
     title = "Share of the clean rate on the fullest target"
     figure = figures.lines(
         title,
@@ -111,7 +111,7 @@ def share_of_clean(data: Data) -> Section | None:
     rows = kept(aged(rows_of(data)))
     if rows["x"].nunique() < 2:
         return None
-    y = figures.Axis.with_zero("share of the clean rate, %", rows, LEAST_POINTS)
+    y = figures.Axis.from_zero("share of the clean rate, %", rows, least=LEAST_POINTS)
     plots = []
     for rate, part in rows.groupby("rate", sort=False):
         if rate in PUBLISHED_PERCENT:

@@ -154,7 +154,7 @@ def loss(data: Data) -> Section | None:
         if of_aged["x"].nunique() > 1:
             ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
             x = figures.Axis("transfer size", ticks=ticks)
-            y = figures.Axis.with_zero("loss against clean, %", aged, LEAST_POINTS)
+            y = figures.Axis.from_zero("loss against clean, %", aged, least=LEAST_POINTS)
             title = f"Loss of {name}s over transfer size"
             labels = words.short_names(of_aged["state"])
             plots.append(figures.lines(title, of_aged, "state", x, y, labels=labels, levels=[figures.Level(0.0)]))

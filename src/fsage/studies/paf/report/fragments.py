@@ -14,7 +14,6 @@ from .rows import (
     FRAGMENTATION,
     RELATIVE,
     by_measure,
-    factor_axis,
     largest_transfer,
     levels_axis,
     main_rows,
@@ -143,7 +142,7 @@ def filler(data: Data) -> Section | None:
     ticks = {math.log2(size): round_size(size) for size in sorted(rows["request"].unique())}
     ways = {way: way for way in sorted(rows["way"].unique())}
     x = figures.Axis("size of a request", ticks=ticks)
-    y = factor_axis(rows)
+    y = figures.Axis.around("factor", rows, 1.0)
     equal = [figures.Level(1.0)]
     plots = [
         figures.lines(RELATIVE.format(name.capitalize()), part, "way", x, y, labels=ways, levels=equal)

@@ -18,7 +18,6 @@ from .rows import (
     FULLNESS,
     RELATIVE,
     by_measure,
-    factor_axis,
     largest_transfer,
     levels_axis,
     main_rows,
@@ -70,7 +69,8 @@ def _by_share(data: Data) -> pd.DataFrame:
 def _over_share(title: str, rows: pd.DataFrame, part: pd.DataFrame, by: str, labels: dict[str, str]) -> figures.Figure:
     """A part of the rows, with the axes of all."""
     x = levels_axis(rows, "x", SHARE)
-    return figures.lines(title, part, by, x, factor_axis(rows), labels=labels, levels=[figures.Level(1.0)])
+    y = figures.Axis.around("factor", rows, 1.0)
+    return figures.lines(title, part, by, x, y, labels=labels, levels=[figures.Level(1.0)])
 
 
 def details(data: Data, named: Callable[[str], Named]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def against_equally_full(broken: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFr
         if distance.empty or distance.min() >= EQUAL_WITHIN_POINTS:
             continue
         peer = peers.loc[distance.idxmin()]
-        result = row["units"].against(peer["units"])
+        result = statistics.factor(row["units"], peer["units"])
         n = min(result.n, result.n_reference)
         rows.append({**row, **groups.plotted(result), "n": n, "against": peer["state"]})
     return pd.DataFrame(rows, columns=[*broken.columns, "against"])

@@ -48,11 +48,6 @@ def by_measure(rows: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     return [(*groups.Measure.of(m), rows[rows["measure"] == m]) for m in rows["measure"].unique()]
 
 
-def factor_axis(rows: pd.DataFrame) -> figures.Axis:
-    """For rows that are factors: all of them and 1 lie on it."""
-    return figures.Axis.holding("factor", rows, 1.0, room=0.05)
-
-
 def levels_axis(rows: pd.DataFrame, column: str, label: str) -> figures.Axis:
     """An axis with the distinct values of a column as ticks."""
     return figures.Axis(label, ticks={value: f"{value:g}" for value in sorted(rows[column].dropna().unique())})
