@@ -513,7 +513,7 @@ def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(plan, clo
     line = "tiny: {0} of 8 cells, state 30.00@8M: {0} of 2{1}"
     assert there() == (line.format(0, ""), "; about 48 s left")
     clock[0] = STATE_S + 3.5
-    doing = there.doing.path
+    doing = progress.doing_of(there.log)
     doing.parent.mkdir(parents=True)
     for each, cells in (("emptying", 0), ("waiting, at most 60 minutes: stop_if: ...", 1)):
         doing.write_text(json.dumps({"doing": each, "since": 0, "cells": cells}))

@@ -20,7 +20,7 @@ from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.plan.target import Target, load_target
 from fsage.site import page
-from fsage.site.inspect import GROUPS, Host, Site, _groups, findings, inspect, with_tuned_servers
+from fsage.site.inspect import GROUPS, Host, Site, _read, findings, groups_of, inspect, with_tuned_servers
 from fsage.studies.prealloc.model import Interleave
 from fsage.study import StudyError
 
@@ -105,7 +105,7 @@ def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
 
 
 def test_groups_of_groups_are_looked_into():
-    groups = _groups(ROOT / "inventories" / "lustre")
+    groups = groups_of(_read(ROOT / "inventories" / "lustre"))
     assert groups["servers"] == ["mds01", "oss01", "oss02"]
     assert groups["oss"] == ["oss01", "oss02"]
 

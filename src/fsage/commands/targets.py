@@ -131,13 +131,12 @@ def claim(
     if runs.current() == runs.NO_RUN:
         say(shlex.join(["./run", *command_line(playbooks, context.obj.inventory, more)]))
     try:
-        doing = progress.Doing(log)
         play(
             playbooks,
             context.obj.inventory,
             log,
             lambda: progress.Line(
-                f"claiming target {target.name}: {doing()[0] or 'looking at it'}",
+                f"claiming target {target.name}: {progress.heard(log)[0] or 'looking at it'}",
                 f", {time.monotonic() - began:.0f} s so far",
             ),
             fsage_request=file,

@@ -303,7 +303,7 @@ class Plan:
             return None
         return sum(self.estimates.cell(state, cell).written_bytes for state, cell in self.missing_cells())
 
-    def compared_records(self, wildcards: object = None) -> list[str]:
+    def compared_records(self) -> list[str]:
         """Records of another study that this one's report sets beside its own, as far as they exist."""
         compare = self.study.compare
         if compare is None:

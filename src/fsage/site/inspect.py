@@ -58,7 +58,7 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
 
     `tuned`: also try on servers what tune_prealloc.yml needs.
     """
-    groups = _groups(inventory)
+    groups = groups_of(_read(inventory))
     names = sorted(set().union(*groups.values()))
     if not names:
         return Site([], tuple(groups))
@@ -89,7 +89,7 @@ def user_of(inventory: Path, group: str = "clients") -> str:
     """
     inventory_json = _read(inventory)
     variables = inventory_json.get("_meta", {}).get("hostvars", {})
-    names = _groups(inventory, inventory_json).get(group, [])
+    names = groups_of(inventory_json).get(group, [])
     named = sorted({login_of(name, variables.get(name, {})) for name in names}) or [getpass.getuser()]
     if len(named) > 1:
         raise StudyError(f"inventory {inventory} has several users ({', '.join(named)}): rules are for one; name one")
@@ -132,10 +132,8 @@ def _read(inventory: Path) -> Json:
     return inventory_json
 
 
-def _groups(inventory: Path, read: Json | None = None) -> dict[str, list[str]]:
-    """Group -> hosts, as Ansible reads the inventory."""
-    listed = read or _read(inventory)
-
+def groups_of(listed: Json) -> dict[str, list[str]]:
+    """Group -> hosts, of an inventory as Ansible reads it."""
     groups: dict[str, list[str]] = {}
 
     def walk(group: str) -> list[str]:
