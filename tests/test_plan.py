@@ -68,6 +68,17 @@ def changed(**blocks: dict) -> dict:
     return {**STUDY, **{block: {**STUDY[block], **keys} for block, keys in blocks.items()}}
 
 
+def refused_if(why: str | None) -> contextlib.AbstractContextManager[object]:
+    """What is refused for this reason; None: it is not."""
+    return pytest.raises(StudyError, match=why) if why else contextlib.nullcontext()
+
+
+def on_target(target: str, folder: Path, **blocks: object) -> Plan:
+    """The plan of the study with other blocks, on a target of the clone that is not claimed."""
+    (folder / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", **blocks}))
+    return load_plan(folder / "mine.yaml", ROOT / "inventories" / target, folder)
+
+
 def record_of(plan: Plan, cell: Cell) -> Path:
     """Where the record of a cell of STATE lies."""
     return plan.results.record(STATE, cell.name)
@@ -196,7 +207,7 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
     spec = {"name": "here", "kind": "loop", **declared}
     (plan.inventories / "here/group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     unclaimed = edited(plan, {**STUDY, **of_study})
-    with pytest.raises(StudyError, match=said) if said else contextlib.nullcontext():
+    with refused_if(said):
         words.line(unclaimed)
 
 
@@ -228,7 +239,7 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
 def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tmp_path, study, target, why):
     """It would end well, with states that took minutes, and with no cell but unsupported ones."""
     unclaimed = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
-    with pytest.raises(StudyError, match=why) if why else contextlib.nullcontext():
+    with refused_if(why):
         unclaimed.check()
 
 
@@ -304,13 +315,16 @@ def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
     assert kinds_of["kernel"] == {"planned", "traced"}
 
 
-@pytest.mark.parametrize(("hosts", "refused"), [({"a": {}, "b": {}}, True), ({"n[01:64]": {}}, False), ({}, False)])
-def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, refused):
+MORE_NODES = "are more than the group clients of"
+
+
+@pytest.mark.parametrize(("hosts", "why"), [({"a": {}, "b": {}}, MORE_NODES), ({"n[01:64]": {}}, None), ({}, None)])
+def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, why):
     inventory = shutil.copytree(ROOT / "inventories/osts", tmp_path / "osts")
     named = {"all": {"children": {"clients": {"hosts": hosts}}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump(named))
     planned = load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path)
-    with pytest.raises(StudyError, match="are more than the group clients of") if refused else contextlib.nullcontext():
+    with refused_if(why):
         planned.check()
 
 
@@ -610,20 +624,16 @@ def test_a_budget_wants_something_to_compare(plan):
 def test_a_layout_that_is_not_there_is_said_before_the_target_is_claimed(tmp_path, states):
     (tmp_path / "layouts").mkdir()
     (tmp_path / "layouts/ost01.gz").touch()
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
-    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
     with pytest.raises(StudyError, match=r"layouts has no file 'ost1.gz'; did you mean 'ost01.gz'\?"):
-        planned.check()
+        on_target("local", tmp_path, states=states).check()
 
 
 @pytest.mark.parametrize(("hole", "least"), [("4K", 50), ("36K", 10)])
 def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least):
-    for fullness, refused in ((least, False), (least - 0.1, True)):
+    for fullness, why in ((least, None), (least - 0.1, "have no block of 4 KiB between")):
         states = {"recipe": "allocator", "fullness": fullness, "hole_size": hole}
-        (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
-        planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
-        with pytest.raises(StudyError, match="have no block of 4 KiB between") if refused else contextlib.nullcontext():
-            planned.check()
+        with refused_if(why):
+            on_target("local", tmp_path, states=states).check()
 
 
 @pytest.mark.parametrize(
@@ -636,11 +646,5 @@ def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least)
     ],
 )
 def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, target, cells, said):
-    study = {
-        **STUDY,
-        "name": "mine",
-        "cells": {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells},
-    }
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(study))
-    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories" / target, tmp_path)
-    assert str(words.written(planned)) == said
+    cells = {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells}
+    assert str(words.written(on_target(target, tmp_path, cells=cells))) == said
