@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
 
 from fsage.cli import app
+from fsage.plan.settings import KEYS
 from fsage.study.files import schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,18 +31,6 @@ PAGES = [
 PARSE = MarkdownIt("commonmark").enable("table")
 PLACEHOLDER = re.compile(r"[A-Z_]{2,}[A-Z]*|my\w+|\.\.\.|…")
 """A name that a reader replaces, such as STUDY or mysite."""
-SETTINGS = {
-    "target",
-    "only",
-    "until",
-    "budget",
-    "precision",
-    "lost",
-    "batch_states",
-    "studies",
-    "inventories",
-    "results",
-}
 GROUP = typer.main.get_group(app)
 EXTRA = {"fsage_request", "fsage_local_target_state", "fsage_take_over"}
 
@@ -139,7 +128,7 @@ def test_every_study_and_setting_of_a_run_is_there() -> None:
             key, equals, value = word.partition("=")
             if equals:
                 target = value.split(",")[0]
-                known = key in SETTINGS and (key != "target" or target in inventories or PLACEHOLDER.fullmatch(target))
+                known = key in KEYS and (key != "target" or target in inventories or PLACEHOLDER.fullmatch(target))
             else:
                 known = word in studies or word.startswith("-") or word.endswith(".html") or PLACEHOLDER.fullmatch(word)
             if not known:

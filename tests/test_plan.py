@@ -7,18 +7,21 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import preloaded
 import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
+from typer.testing import CliRunner
 
 from fsage import dataset, records, workloads
+from fsage.cli import app
 from fsage.model.device import DISTURBED
 from fsage.plan import Plan, load_plan, results, words
 from fsage.plan.estimates import STATE_S
@@ -26,7 +29,7 @@ from fsage.plan.pool import Pool
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_claim, load_target
 from fsage.records import store
-from fsage.run import adaptive, job, progress, request, runs
+from fsage.run import adaptive, invocation, job, progress, request, runs
 from fsage.run.conclusion import conclude
 from fsage.run.play import PlayFailed
 from fsage.study import StudyError
@@ -130,15 +133,19 @@ def test_where_others_load_the_device_states_are_visited_in_turns(plan):
     assert not [note for note in words.notes(planned(enough)) if "claim" in note], "its claim takes nothing to keep"
 
 
-def test_what_a_message_names_can_be_given_as_it_stands(plan):
+def test_what_a_message_names_can_be_given_as_it_stands(plan, tmp_path, monkeypatch):
     """Study, results and inventory lie elsewhere than is usual; a cell of it failed."""
     path = record_of(plan, plan.cells[STATE][0])
     results.write(path, {"status": "failed", "attempt": 1})
-    command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
-    env = preloaded.environment()
-    done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    assert "1 record quarantined" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
+    fsage, snakemake = (shlex.split(each) for each in Pool((plan,)).commands.remeasure("--failed").split(" && "))
+    assert fsage[:2] == ["./run", "fsage"] and snakemake[:3] == ["./run", "snakemake", "--config"]
+    done = CliRunner().invoke(app, fsage[2:])
+    assert "1 record quarantined" in done.output and not path.exists(), done.output
+    monkeypatch.setattr(invocation, "NOTES", tmp_path / "notes")
+    given = dict(word.split("=") for word in snakemake[3 : snakemake.index("--")])
+    with mock.patch.dict(os.environ):
+        [planned] = invocation.begin(given, snakemake[1:], set(snakemake[-1:]), dry=True).plans
+    assert planned.missing_count == 8 and planned.results == plan.results
     assert Commands.usual("quickstart", "local").measure == "./run snakemake --config target=local -- quickstart"
     aged = Commands.usual("age_0123456789ab", "local").fsage("report")
     assert aged == "./run fsage --studies=results/age/age_0123456789ab --target=local report"
@@ -464,30 +471,35 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_or_a_record_is_anoth
 def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):
     first = plan.cells[STATE][0]
     path = record_of(plan, first)
-    assert store.metrics_of(plan, STATE, first) is None
-    for content in (["valid"], {"status": "valid"}, {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}):
-        results.write(path, content)
-        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
-            store.metrics_of(plan, STATE, first)
-    for content in (["failed"], {}, {"status": "failed", "attempt": "../1"}):
-        results.write(path, content)
-        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
-            store.quarantine(plan, lambda state, cell: True, set())
-    for content in ([1], {"cells": [1]}, {"cells": [{"cell": first.name, "why": "late"}]}):
-        results.write(plan.manifest(STATE), content)
-        with pytest.raises(
-            ValueError, match=f"{re.escape(str(plan.manifest(STATE)))}.*; move it away and give the same"
-        ):
-            again(plan).to_measure(STATE)
-    plan.manifest(STATE).unlink()
-    results.write(path, {"status": "valid", "metrics": {"read_bw_mib_s": 50}})
-    assert store.metrics_of(plan, STATE, first) == {"read_bw_mib_s": 50}
-    results.write(path, {"status": "failed", "metrics": {"read_bw_mib_s": 50}})
-    assert store.metrics_of(plan, STATE, first) == {}
-    for content in (["claimed"], {"calibration": "fast"}):  # of a crate: the report was a traceback
-        results.write(plan.results.claim, content)
-        with pytest.raises(StudyError, match=f"{re.escape(str(plan.results.claim))}.*; move it away"):
-            load_claim(plan.results.claim)
+
+    def metrics():
+        return store.metrics_of(plan, STATE, first)
+
+    assert metrics() is None
+    in_words = {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}
+    for altered, look, contents in (
+        (path, metrics, (["valid"], {"status": "valid"}, in_words)),
+        (
+            path,
+            lambda: store.quarantine(plan, lambda state, cell: True, set()),
+            (["failed"], {}, {"status": "failed", "attempt": "../1"}),
+        ),
+        (
+            plan.manifest(STATE),
+            lambda: again(plan).to_measure(STATE),
+            ([1], {"cells": [1]}, {"cells": [{"cell": first.name, "why": "late"}]}),
+        ),
+        # of a crate: the report was a traceback
+        (plan.results.claim, lambda: load_claim(plan.results.claim), (["claimed"], {"calibration": "fast"})),
+    ):
+        for content in contents:
+            results.write(altered, content)
+            with pytest.raises(ValueError, match=f"{re.escape(str(altered))}.*; move it away and give the same comma"):
+                look()
+        altered.unlink()
+    for status, known in (("valid", {"read_bw_mib_s": 50}), ("failed", {})):
+        results.write(path, {"status": status, "metrics": {"read_bw_mib_s": 50}})
+        assert metrics() == known
 
 
 def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan):
