@@ -9,9 +9,18 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+CLAIM = {
+    "id": "bench",
+    "kind": "loop",
+    "stores": [{"mount": "/mnt", "image_id": {"dev": 1, "ino": 1, "bytes": 16 << 30}}],
+    "amount_mib": 64,
+    "tasks": 1,
+    "tools": {"fio": "3.33"},
+    "calibration": {"cell_overhead_s": 0.5, "write_mib_s": 64.0, "read_mib_s": 32.0},
+}
 FSAGE = """#!{python}
 \"\"\"Stands in for fsage: sleeps a part of the estimates, and writes what a job declares, empty.\"\"\"
-import os, sys, time
+import json, os, sys, time
 from pathlib import Path
 from fsage.plan.pool import load_pool
 results, given = Path(os.environ["FSAGE_RESULTS"]), [word for word in sys.argv[1:] if not word.startswith("-")]
@@ -31,7 +40,7 @@ elif given[0] in ("visit", "report"):
         made = [pool.results.report / name for name in names]
 for path in made:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("null")
+    path.write_text(json.dumps({claim!r} | {{"machine": targets[0]}} if given[0] == "claim" else None))
 """
 
 
@@ -45,7 +54,7 @@ def cloned(place: Path, share: float = 0) -> tuple[Path, dict[str, str]]:
             shutil.copy(ROOT / name, clone / name, follow_symlinks=False)
     programs = place / "bin"
     programs.mkdir()
-    (programs / "fsage").write_text(FSAGE.format(python=sys.executable, share=share))
+    (programs / "fsage").write_text(FSAGE.format(python=sys.executable, share=share, claim=CLAIM))
     (programs / "fsage").chmod(0o755)
     path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return clone, {**os.environ, "PATH": path, "PYTHONPATH": str(clone / "src")}
