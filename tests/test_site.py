@@ -20,7 +20,7 @@ from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.plan.target import Target, load_target
 from fsage.site import page
-from fsage.site.inspect import GROUPS, Host, Site, _read, findings, groups_of, inspect, with_tuned_servers
+from fsage.site.inspect import GROUPS, Host, Site, findings, groups_of, inspect, with_tuned_servers
 from fsage.studies.prealloc.model import Interleave
 from fsage.study import StudyError
 
@@ -105,9 +105,11 @@ def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
 
 
 def test_groups_of_groups_are_looked_into():
-    groups = groups_of(_read(ROOT / "inventories" / "lustre"))
-    assert groups["servers"] == ["mds01", "oss01", "oss02"]
-    assert groups["oss"] == ["oss01", "oss02"]
+    """What `ansible-inventory --list` says of an inventory."""
+    listed = {"all": {"children": ["ungrouped", "servers"]}, "servers": {"children": ["mds", "oss"]}}
+    listed |= {"oss": {"hosts": ["oss02", "oss01"]}, "mds": {"hosts": ["mds01"]}}
+    servers = ["mds01", "oss01", "oss02"]
+    assert groups_of(listed) == {"servers": servers, "mds": servers[:1], "oss": servers[1:]}
 
 
 @pytest.mark.parametrize(
