@@ -148,9 +148,8 @@ def test_what_is_wrong_is_said(hosts, said):
 
 def tuned(*words):
     """The plan of a study whose state is laid out by files that grow in such a way."""
-    study = SimpleNamespace(name="prealloc", states=SimpleNamespace(seed=1))
-    states = {"1M.clean": SimpleNamespace(steps=lambda scale, seed: [Interleave(1, 4, 1 << 20, *words)])}
-    return SimpleNamespace(study=study, states=states, target=TARGET)
+    estimates = SimpleNamespace(steps=lambda state: [Interleave(1, 4, 1 << 20, *words)])
+    return SimpleNamespace(study=SimpleNamespace(name="prealloc"), states=["1M.clean"], estimates=estimates)
 
 
 def test_root_on_servers_is_missed_by_a_study_that_tunes_them():

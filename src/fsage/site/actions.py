@@ -274,10 +274,7 @@ def _words(block: Json) -> str:
 def by_state(plans: Iterable[Plan]) -> Iterator[list[Step]]:
     """The steps of each state that is still to be measured, each built from empty."""
     for plan in plans:
-        scale = plan.target.file_scale
-        seed = plan.study.states.seed or 0
-        for name in plan.missing:
-            yield [step.on_target(scale, seed) for step in plan.states[name].steps(scale, seed)]
+        yield from map(plan.estimates.steps, plan.missing)
 
 
 def _files_of(cell: Cell, target: Target) -> int:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from fsage import seam
@@ -233,11 +234,8 @@ def with_tuned_servers(plans: Sequence[Plan]) -> list[str]:
 
 
 def _tunes_servers(plan: Plan) -> bool:
-    for state in plan.states.values():
-        for step in state.steps(plan.target.file_scale, plan.study.states.seed or 0):
-            if step.server_preallocation_bytes():
-                return True
-    return False
+    steps = chain.from_iterable(map(plan.estimates.steps, plan.states))
+    return any(step.server_preallocation_bytes() for step in steps)
 
 
 def _untuned(site: Site, plans: Sequence[Plan]) -> list[str]:
