@@ -309,7 +309,7 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     hosts = elsewhere / "hosts.yml"
     hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
     planned = load_plan(ROOT / "config/kernels.yaml", elsewhere, tmp_path / "results")
-    assert planned.target.why_no_kernel(planned.inventories, planned.missing_cells()) is None
+    assert planned.why_no_kernel() is None
 
 
 def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
@@ -462,7 +462,7 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_or_a_record_is_anoth
     assert again(loose).to_measure(STATE) == [loose.cells[STATE][0], *loose.cells[STATE][5:]], "it is decided anew"
     with pytest.raises(PlayFailed, match="3 cells of state"):
         monkeypatch.setattr(job, "visit_cells", lambda *given: (PlayFailed("refused"), []))
-        job.measure(again(loose), STATE, plan.studies)
+        job.measure(again(loose), STATE)
     rates = {"write_bw_mib_s": 50.0, "read_bw_mib_s": 999.0}
     results.write(record_of(plan, loose.cells[STATE][0]), {"status": "valid", "attempt": 2, "metrics": rates})
     assert job.due(again(loose), STATE) == [loose.cells[STATE][5]], "which stay so once it is measured"
@@ -597,7 +597,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
     first, second = plan.cells[STATE]
     takes_s = {first.name: iter([1.2, 1.04]), second.name: iter([1.3] * 9)}
 
-    def visit_cells(plan, state, cells, inventory, progress):
+    def visit_cells(plan, state, cells, progress):
         for cell in cells:
             conditions = {"device_model": model, "tunables": {}, "seconds": next(takes_s[cell.name])}
             attempt = plan.results.attempts(state, cell.name) + 1
@@ -612,7 +612,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
 
     monkeypatch.setattr(job, "visit_cells", visit_cells)
     monkeypatch.setattr(records, "make_judgement", judged)
-    job.measure(plan, STATE, tmp_path)
+    job.measure(plan, STATE)
     once = results.read(record_of(plan, first))
     assert (once["attempt"], once["disturbed"], once["warnings"]) == (2, 1, [])
     always = results.read(record_of(plan, second))

@@ -15,11 +15,11 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
 def test_a_bad_target_or_study_is_refused_before_anything_is_done(new_project: Project) -> None:
     """What is refused of a study: tests/test_study_refusals.py."""
-    new_project.write_target(filesystm="xfs")
-    target = new_project.snakemake()
     path = new_project.root / "config/small.yaml"
     path.write_text(path.read_text().replace("fragmentation:", "fragmantation:", 1))
     study = new_project.fsage("plan", "small")
+    new_project.write_target(filesystm="xfs")
+    target = new_project.snakemake()
     for ran, file, near in ((target, "target.yml", "filesystem"), (study, "config/small.yaml", "fragmentation")):
         out = printed(ran)
         assert ran.returncode != 0 and f"did you mean '{near}'" in out and file in out and "Traceback" not in out

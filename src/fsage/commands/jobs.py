@@ -40,7 +40,7 @@ def visit(
     plan = context.obj.plan(study)
     for state in states:
         plan.check_state(state)
-    job.visit(plan, states, context.obj.on_one_target(study).inventory)
+    job.visit(plan, states)
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage tabulate quickstart")
@@ -66,8 +66,7 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
     plan = context.obj.plan(study)
     others = context.obj.others(study)
-    inventory = context.obj.on_one_target(study).inventory
-    run.measure(plan, precision, inventory, others, partial(expected, plan))
+    run.measure(plan, precision, others, partial(expected, plan))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage hold local --release")

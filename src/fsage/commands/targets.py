@@ -73,7 +73,7 @@ def site(
     for plan in plans if studies else ():
         try:
             plan.check()
-            target.check_kernels(plan.inventories, plan.missing_cells())
+            plan.check_kernels()
         except StudyError as why:
             findings.append(str(why))
     page.show(found_site, target, plans, findings)

@@ -155,7 +155,7 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
             f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"
         )
-    no_kernel = plan.target.why_no_kernel(plan.inventories, plan.missing_cells())
+    no_kernel = plan.why_no_kernel()
     if no_kernel:
         said.append(no_kernel)
     seconds = 0.0

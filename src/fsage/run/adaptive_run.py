@@ -71,13 +71,10 @@ class AdaptiveRun:
     level of their target, which follows from what both measured; what they have to measure is not chosen here.
     """
 
-    def __init__(
-        self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
-    ) -> None:
+    def __init__(self, plan: Plan, precision: float, others: Sequence[Plan] = ()) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares, or that compares nothing."""
         self.plan = plan
         self.precision = precision
-        self.inventory = inventory
         self.others = others
         owners: dict[str, Plan] = {}
         self.layouts: dict[str, list[str]] = {}
@@ -294,12 +291,11 @@ class AdaptiveRun:
         """
         plan = self.plan
         names = {cell.name for cell in cells}
-        assert self.inventory
         todo = [cell for cell in plan.to_measure(state) if cell.kind != "planned" or cell.name in names]
         progress = Progress(plan, state, len(todo), self.seconds())
         before = dict(job.attempted(plan, state, todo))
         try:
-            failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
+            failed, refused = job.visit_cells(plan, state, todo, progress)
         except runs.WindowClosed as why:
             raise TimeOver(str(why).partition(". What was measured")[0]) from why
         runs.check()

@@ -143,7 +143,7 @@ def begin(
         for plan in invocation.pools[name].plans:
             plan.check()  # before the DAG is built
             if not dry and goals is not None:
-                plan.target.check_kernels(plan.inventories, plan.missing_cells())
+                plan.check_kernels()
         if run.precision:
             _check_budget(invocation, invocation.pools[name], run.precision)
     os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES, batch_states))
