@@ -126,7 +126,7 @@ def claim(
     began = time.monotonic()
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
-    log = context.obj.results / "logs" / target.name / "claim.log"
+    log = place.log("claim")
     playbooks = ["local_target.yml", "claim.yml"]
     if runs.current() == runs.NO_RUN:
         say(shlex.join(["./run", *command_line(playbooks, context.obj.inventory, more)]))
