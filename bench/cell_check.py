@@ -17,15 +17,14 @@ import sys
 import time
 from pathlib import Path
 
-from target import loop_target
+from target import build, loop_target
 
-from fsage.host import states
 from fsage.host.states.inspection import digest
 from fsage.host.states.structure_check import StructureCheck
 from fsage.host.structure import files
 from fsage.host.targets import Target, claims
 from fsage.host.targets.opening import open_target
-from fsage.model import structure
+from fsage.studies.paf.model import Fragment, Populate
 
 FILE_BYTES, PERCENT, DELETED_PERCENT = 4096, 50, 30
 CHECKS = 15
@@ -43,28 +42,18 @@ def of_target(spec: dict, count: int) -> dict[str, float]:
     """Bring up a state of `count` files, look at it, fragment it; what is printed: ms a check, ratios to bare calls."""
     capacity = open_target(spec).capacity_bytes
     size = max(FILE_BYTES, capacity * PERCENT // 100 // count // 4096 * 4096)
-    steps = [
-        structure.read({"kind": "populate", "generation": 1, "percent": PERCENT, "file_bytes": [size], "seed": 1}),
-        structure.read({"kind": "fragment", "generation": 1, "percent": DELETED_PERCENT, "seed": 1}),
-    ]
-    request = {"study": "bench", "state": "bench", "steps": steps}
-    states.scrub(spec, request, False)
-    took = {}
-    for step in steps:
-        states.begin(step.kind, spec, request, False)
-        began = time.process_time()
-        states.work(spec, request, step)
-        took[step.kind] = time.process_time() - began
-        states.end(spec, request, step)
-        if step is steps[0]:
-            checks = of_checks(open_target(spec))
+    populate = Populate(1, PERCENT, (size,), seed=1)
+    fragment = Fragment(1, DELETED_PERCENT, seed=1)
+    took = build(spec, {"state": "populated"}, [populate])
+    checks = of_checks(open_target(spec))
+    took |= build(spec, {"state": "fragmented"}, [populate, fragment])
     target = open_target(spec)
     target.remount()
     began = time.process_time()
     digest(target.mounts)
     took["digest"] = time.process_time() - began
-    populated = steps[0].sizes(target.capacity_bytes)
-    bare = by_hand(target, list(populated), steps[1].to_delete(len(populated)))
+    populated = populate.sizes(target.capacity_bytes)
+    bare = by_hand(target, list(populated), fragment.to_delete(len(populated)))
     said = "; ".join(f"{name} {took[name]:.2f} s, {took[name] / bare[name]:.2f}x" for name in took)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"       beside the bare system calls: {said}; memory at most {peak_mib:.0f} MiB")

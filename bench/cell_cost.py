@@ -15,26 +15,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from target import loop_target
+from target import build, loop_target
 
-from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
-from fsage.model import structure
+from fsage.studies.paf.model import Fragment, Populate
 from fsage.workloads import sequential
 
 CELLS = 35  # of one state of Series 1
-STEPS = [
-    structure.read(
-        {"kind": "populate", "generation": 1, "percent": 50, "file_bytes": [8 << 20], "seed": 1, "method": "fallocate"}
-    ),
-    structure.read({"kind": "fragment", "generation": 1, "percent": 30, "seed": 1}),
-]
-
-
-def request(cells: list[dict]) -> dict:
-    """A request for the state with these cells."""
-    return {"study": "bench", "state": "50.30", "steps": STEPS, "reuse": "nested", "cells": cells}
+STEPS = [Populate(1, 50, (8 << 20,), seed=1), Fragment(1, 30, seed=1)]
+STATE = {"study": "bench", "state": "50.30", "reuse": "nested"}
 
 
 def main() -> None:
@@ -49,11 +39,7 @@ def main() -> None:
 def medians(rounds: int, count: int) -> tuple[float, float, float]:
     """Seconds a cell by fsage, by a shell loop, and inside a cell beyond its commands: `count` cells, a few times."""
     with loop_target(2) as spec:
-        states.scrub(spec, request([]), False)
-        for step in STEPS:
-            states.begin(step.kind, spec, request([]), False)
-            states.work(spec, request([]), step)
-            states.end(spec, request([]), step)
+        build(spec, STATE, STEPS)
         target = open_target(spec)
         phases = sequential.commands(
             sequential.Params.model_validate({"transfer_size": 1 << 20, "iteration": 1}), target.claim
@@ -65,7 +51,7 @@ def medians(rounds: int, count: int) -> tuple[float, float, float]:
                 for i in range(count)
             ]
             began = time.monotonic()
-            answer = measure.measure(spec, request(cells), False)
+            answer = measure.measure(spec, {**STATE, "steps": STEPS, "cells": cells}, False)
             ours.append((time.monotonic() - began) / count)
             assert answer["measured"] == count, answer
             theirs.append(shell_loop(target, phases, count) / count)

@@ -56,7 +56,7 @@ def main() -> None:
         subprocess.run(["./run", "fsage", *where, "--target", "climbs", "claim"], check=True, cwd=ROOT)
         plan = load_plan(study, inventory, place / "results")
         sys.setprofile(hear)
-        job.visit(plan, list(plan.states), inventory)
+        job.visit(plan, list(plan.states))
         sys.setprofile(None)
         print(*climbs, f"{len(climbs)} climbs", sep="\n")
     finally:

@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from target import loop_target
+from target import build, loop_target
 
 from fsage.host import states
 from fsage.layouts.program import program
-from fsage.model import structure
+from fsage.studies.paf.model import Fragment, Populate
 
 MB = 10**6
 GROUPS, BLOCKS, INODES = 925_183, 32_768, 1_024  # of the PaF study's OST: 113 TiB
@@ -106,16 +106,9 @@ def of_metrics() -> None:
 def of_target() -> None:
     """The layout of a state of about FILES files, as evidence.yml has the agent take it."""
     with loop_target(16) as spec:
-        populate = structure.read(
-            {"kind": "populate", "generation": 1, "percent": 80, "file_bytes": [1 << 20], "seed": 1}
-        )
-        fragment = structure.read({"kind": "fragment", "generation": 1, "percent": 23, "seed": 1})
-        request = {"study": "bench", "state": "80.23", "steps": [populate, fragment]}
-        states.scrub(spec, request, False)
-        for step in request["steps"]:
-            states.begin(step.kind, spec, request, False)
-            states.work(spec, request, step)
-            states.end(spec, request, step)
+        steps = [Populate(1, 80, (1 << 20,), seed=1), Fragment(1, 23, seed=1)]
+        request = {"study": "bench", "state": "80.23", "steps": steps}
+        build(spec, request, steps)
         layouts = [states.evidence(spec, request, False)["evidence"]["layout"] for _ in range(REPEATS)]
     files = layouts[0]["stores"][0]["files"]["filler"]["files"]
     times = [layout["seconds"] for layout in layouts]

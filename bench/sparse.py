@@ -13,18 +13,16 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from target import loop_target
+from target import build, loop_target
 
-from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.system import files
-from fsage.model import structure
 from fsage.model.structure import Step
 from fsage.statistics.intervals import ratio
+from fsage.studies.paf.model import Fragment, Populate
 from fsage.workloads import sequential
 
 MIB = 1 << 20
@@ -38,27 +36,10 @@ AT_A_TIME = 4
 
 def steps_of(percent: int, deleted: int, file_bytes: int) -> list[Step]:
     """A state of recipe paf."""
-    made = {"kind": "populate", "generation": 1, "percent": percent, "file_bytes": [file_bytes], "seed": 1}
-    return [
-        structure.read(step)
-        for step in (made, {"kind": "fragment", "generation": 1, "percent": deleted, "seed": 1})
-        if step["percent"]
-    ]
-
-
-def build(spec: dict, steps: list[Step]) -> dict[str, float]:
-    """Bring a target into a state; seconds of processor time of the work of each step."""
-    request = {"study": "bench", "state": "bench", "steps": steps}
-    took = {}
-    states.scrub(spec, request, False)
-    for step in steps:
-        if not states.begin(step.kind, spec, request, False):
-            continue
-        began = time.process_time()
-        states.work(spec, request, step)
-        took[step.kind] = time.process_time() - began
-        states.end(spec, request, step)
-    return took
+    steps: list[Step] = [Populate(1, percent, (file_bytes,), seed=1)]
+    if deleted:
+        steps.append(Fragment(1, deleted, seed=1))
+    return steps
 
 
 def rates(count: int = 40, *shares: int) -> None:
@@ -71,7 +52,7 @@ def rates(count: int = 40, *shares: int) -> None:
             steps = steps_of(PERCENT, deleted, FILE_BYTES // 8)
             taken: dict[str, dict[str, list[float]]] = {"written": {}, "sparse": {}}
             for spec in (written, sparse):
-                build(spec, steps)
+                build(spec, {"state": "bench"}, steps)
             with contextlib.suppress(KeyboardInterrupt):  # what was measured by then counts
                 for first in range(0, count, AT_A_TIME):
                     turns = [("written", written), ("sparse", sparse)]
@@ -125,7 +106,7 @@ def size(filesystem: str = "ext4") -> None:
 
     steps = steps_of(PERCENT, 40, FILE_BYTES)
     with loop_target(LARGE_GIB, 384, sparse=True, filesystem=filesystem) as spec:
-        took = build(spec, steps)
+        took = build(spec, {"state": "bench"}, steps)
         target = open_target(spec)
         of_checks(target)
         sizes = list(steps[0].sizes(target.capacity_bytes))

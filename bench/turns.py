@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from target import build
 
-from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -148,10 +148,7 @@ def measured(spec: dict, order: list[str], run: int) -> dict[str, list[tuple[flo
         step = Populate(1, 30, (8 * MIB,), seed=10 * run + (state == "B"), files_at_once=4)
         request = {"study": f"turns{run}", "state": state, "steps": [step], "reuse": "fresh", "nominal": {}}
         if state != now:
-            states.scrub(spec, request, False)
-            states.begin("populate", spec, request, False)
-            states.work(spec, request, step)
-            states.end(spec, request, step)
+            build(spec, request, [step])
             now = state
         rates[state].append(cell(spec, request, number))
     return rates

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import runpy
 import shlex
@@ -16,8 +15,10 @@ import typer.main
 import yaml
 from jsonschema import Draft202012Validator
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from fsage.cli import app
+from fsage.plan.settings import KEYS
 from fsage.study.files import schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,18 +31,6 @@ PAGES = [
 PARSE = MarkdownIt("commonmark").enable("table")
 PLACEHOLDER = re.compile(r"[A-Z_]{2,}[A-Z]*|my\w+|\.\.\.|…")
 """A name that a reader replaces, such as STUDY or mysite."""
-SETTINGS = {
-    "target",
-    "only",
-    "until",
-    "budget",
-    "precision",
-    "lost",
-    "batch_states",
-    "studies",
-    "inventories",
-    "results",
-}
 GROUP = typer.main.get_group(app)
 EXTRA = {"fsage_request", "fsage_local_target_state", "fsage_take_over"}
 
@@ -59,11 +48,17 @@ class Command(NamedTuple):
         return words[1:] if words[0] == "./run" else words
 
 
+@cache
+def tokens(page: Path) -> list[Token]:
+    """A page as it is parsed."""
+    return PARSE.parse(page.read_text(encoding="utf-8"))
+
+
 def written() -> Iterator[Command]:
     """Every command of ours in a code block, and in a sentence when it begins with ./run or fsage."""
     for page in PAGES:
         name = str(page.relative_to(ROOT))
-        for token in PARSE.parse(page.read_text(encoding="utf-8")):
+        for token in tokens(page):
             if token.type == "fence" and token.info in ("sh", "console", ""):
                 for line in token.content.splitlines():
                     text = line.removeprefix("$ ")
@@ -111,10 +106,16 @@ def test_every_command_of_fsage_and_its_options_are_there() -> None:
     assert check_options(["advise", "x", "--nothing"]) and check_options(["nothing"])
 
 
+@cache
+def sources() -> dict[Path, str]:
+    """The text of each module, with sentences of several lines in one."""
+    modules = ROOT.glob("src/fsage/**/*.py")
+    return {path: re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")) for path in modules}
+
+
 def test_the_commands_and_playbooks_that_messages_name_are_there() -> None:
     wrong, seen = [], 0
-    for path in ROOT.glob("src/fsage/**/*.py"):
-        text = re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8"))  # sentences of several lines
+    for path, text in sources().items():
         for named in re.findall(r"`(?:\./run )?fsage ([^`]*)`", text):
             words = re.sub(r"\{' (--\w+)' if [^}]*\}", r" \1", named.split(" > ")[0]).replace("{options}", "").split()
             seen += 1
@@ -139,7 +140,7 @@ def test_every_study_and_setting_of_a_run_is_there() -> None:
             key, equals, value = word.partition("=")
             if equals:
                 target = value.split(",")[0]
-                known = key in SETTINGS and (key != "target" or target in inventories or PLACEHOLDER.fullmatch(target))
+                known = key in KEYS and (key != "target" or target in inventories or PLACEHOLDER.fullmatch(target))
             else:
                 known = word in studies or word.startswith("-") or word.endswith(".html") or PLACEHOLDER.fullmatch(word)
             if not known:
@@ -202,7 +203,7 @@ def test_every_path_of_the_tree_is_there() -> None:
     made = {"config/mystudy.yaml", "config/layouts/ost0012.gz"}
     gone = []
     for page in PAGES:
-        for token in PARSE.parse(page.read_text(encoding="utf-8")):
+        for token in tokens(page):
             for code in token.children or ():
                 if code.type == "code_inline" and tree.fullmatch(code.content) and code.content not in made:
                     name = re.sub(r"[A-Z][A-Z_]+|<\w+>|mysite|mytarget", "*", code.content).rstrip("/")
@@ -215,11 +216,7 @@ def test_every_path_of_the_tree_is_there() -> None:
 def test_every_message_of_the_page_is_one_of_ours() -> None:
     page = (ROOT / "docs/reference/messages.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)) - {"No space left on device"}
-    texts = []
-    for path in ROOT.glob("src/fsage/**/*.py"):
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        texts += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    ours = "\n".join(texts)
+    ours = "\n".join(sources().values())
     assert len(named) > 20 and [text for text in named if text not in ours] == []
 
 

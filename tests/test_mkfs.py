@@ -66,7 +66,7 @@ def test_each_state_is_made_with_each_of_them(load):
 def test_what_is_no_pair_of_option_and_value_is_refused(refused, options):
     study = blocks()
     study["mkfs"] = [options]
-    assert f"mkfs[0]: '{options}' is no option with a value that is no path, such as '-b 1024'" in refused(study)
+    assert f"mkfs[0]: '{options}' is not an option with a value that is no path, such as '-b 1024'" in refused(study)
 
 
 @pytest.mark.root

@@ -7,18 +7,21 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import preloaded
 import pytest
 import yaml
 from sent import CLAIM, STUDY, bundle, observation
+from typer.testing import CliRunner
 
 from fsage import dataset, records, workloads
+from fsage.cli import app
 from fsage.model.device import DISTURBED
 from fsage.plan import Plan, load_plan, results, words
 from fsage.plan.estimates import STATE_S
@@ -26,7 +29,7 @@ from fsage.plan.pool import Pool
 from fsage.plan.settings import Commands
 from fsage.plan.target import load_claim, load_target
 from fsage.records import store
-from fsage.run import adaptive, job, progress, request, runs
+from fsage.run import adaptive, invocation, job, progress, request, runs
 from fsage.run.conclusion import conclude
 from fsage.run.play import PlayFailed
 from fsage.study import StudyError
@@ -66,6 +69,17 @@ def edited(plan: Plan, study: dict = STUDY) -> Plan:
 def changed(**blocks: dict) -> dict:
     """The study with other keys in these blocks."""
     return {**STUDY, **{block: {**STUDY[block], **keys} for block, keys in blocks.items()}}
+
+
+def refused_if(why: str | None) -> contextlib.AbstractContextManager[object]:
+    """What is refused for this reason; None: it is not."""
+    return pytest.raises(StudyError, match=why) if why else contextlib.nullcontext()
+
+
+def on_target(target: str, folder: Path, **blocks: object) -> Plan:
+    """The plan of the study with other blocks, on a target of the clone that is not claimed."""
+    (folder / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", **blocks}))
+    return load_plan(folder / "mine.yaml", ROOT / "inventories" / target, folder)
 
 
 def record_of(plan: Plan, cell: Cell) -> Path:
@@ -119,15 +133,19 @@ def test_where_others_load_the_device_states_are_visited_in_turns(plan):
     assert not [note for note in words.notes(planned(enough)) if "claim" in note], "its claim takes nothing to keep"
 
 
-def test_what_a_message_names_can_be_given_as_it_stands(plan):
+def test_what_a_message_names_can_be_given_as_it_stands(plan, tmp_path, monkeypatch):
     """Study, results and inventory lie elsewhere than is usual; a cell of it failed."""
     path = record_of(plan, plan.cells[STATE][0])
     results.write(path, {"status": "failed", "attempt": 1})
-    command = Pool((plan,)).commands.remeasure("--failed").replace("./run ", "").replace("-- tiny", "-n -- tiny")
-    env = preloaded.environment()
-    done = subprocess.run(["bash", "-ec", command], cwd=ROOT, capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    assert "1 record quarantined" in done.stdout and "8 cells to measure" in done.stdout and not path.exists()
+    fsage, snakemake = (shlex.split(each) for each in Pool((plan,)).commands.remeasure("--failed").split(" && "))
+    assert fsage[:2] == ["./run", "fsage"] and snakemake[:3] == ["./run", "snakemake", "--config"]
+    done = CliRunner().invoke(app, fsage[2:])
+    assert "1 record quarantined" in done.output and not path.exists(), done.output
+    monkeypatch.setattr(invocation, "NOTES", tmp_path / "notes")
+    given = dict(word.split("=") for word in snakemake[3 : snakemake.index("--")])
+    with mock.patch.dict(os.environ):
+        [planned] = invocation.begin(given, snakemake[1:], set(snakemake[-1:]), dry=True).plans
+    assert planned.missing_count == 8 and planned.results == plan.results
     assert Commands.usual("quickstart", "local").measure == "./run snakemake --config target=local -- quickstart"
     aged = Commands.usual("age_0123456789ab", "local").fsage("report")
     assert aged == "./run fsage --studies=results/age/age_0123456789ab --target=local report"
@@ -196,7 +214,7 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
     spec = {"name": "here", "kind": "loop", **declared}
     (plan.inventories / "here/group_vars/all/target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
     unclaimed = edited(plan, {**STUDY, **of_study})
-    with pytest.raises(StudyError, match=said) if said else contextlib.nullcontext():
+    with refused_if(said):
         words.line(unclaimed)
 
 
@@ -228,7 +246,7 @@ def test_what_declared_numbers_rule_out_is_refused_before_the_claim(plan, declar
 def test_what_no_cell_of_a_target_can_tell_is_refused_before_a_state_is_built(tmp_path, study, target, why):
     """It would end well, with states that took minutes, and with no cell but unsupported ones."""
     unclaimed = load_plan(ROOT / f"config/{study}.yaml", ROOT / "inventories" / target, tmp_path)
-    with pytest.raises(StudyError, match=why) if why else contextlib.nullcontext():
+    with refused_if(why):
         unclaimed.check()
 
 
@@ -291,7 +309,7 @@ def test_kernels_that_are_not_here_are_refused_before_anything_is_claimed_or_bui
     hosts = elsewhere / "hosts.yml"
     hosts.write_text(hosts.read_text().replace("ansible_connection: local", "ansible_connection: ssh"))
     planned = load_plan(ROOT / "config/kernels.yaml", elsewhere, tmp_path / "results")
-    assert planned.target.why_no_kernel(planned.inventories, planned.missing_cells()) is None
+    assert planned.why_no_kernel() is None
 
 
 def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
@@ -304,13 +322,16 @@ def test_a_device_that_never_drifts_has_no_cells_that_watch_for_it(tmp_path):
     assert kinds_of["kernel"] == {"planned", "traced"}
 
 
-@pytest.mark.parametrize(("hosts", "refused"), [({"a": {}, "b": {}}, True), ({"n[01:64]": {}}, False), ({}, False)])
-def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, refused):
+MORE_NODES = "are more than the group clients of"
+
+
+@pytest.mark.parametrize(("hosts", "why"), [({"a": {}, "b": {}}, MORE_NODES), ({"n[01:64]": {}}, None), ({}, None)])
+def test_more_nodes_than_the_inventory_names_are_refused_before_the_claim(tmp_path, hosts, why):
     inventory = shutil.copytree(ROOT / "inventories/osts", tmp_path / "osts")
     named = {"all": {"children": {"clients": {"hosts": hosts}}}}
     (inventory / "hosts.yml").write_text(yaml.safe_dump(named))
     planned = load_plan(ROOT / "config/striping_scaling.yaml", inventory, tmp_path)
-    with pytest.raises(StudyError, match="are more than the group clients of") if refused else contextlib.nullcontext():
+    with refused_if(why):
         planned.check()
 
 
@@ -441,7 +462,7 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_or_a_record_is_anoth
     assert again(loose).to_measure(STATE) == [loose.cells[STATE][0], *loose.cells[STATE][5:]], "it is decided anew"
     with pytest.raises(PlayFailed, match="3 cells of state"):
         monkeypatch.setattr(job, "visit_cells", lambda *given: (PlayFailed("refused"), []))
-        job.measure(again(loose), STATE, plan.studies)
+        job.measure(again(loose), STATE)
     rates = {"write_bw_mib_s": 50.0, "read_bw_mib_s": 999.0}
     results.write(record_of(plan, loose.cells[STATE][0]), {"status": "valid", "attempt": 2, "metrics": rates})
     assert job.due(again(loose), STATE) == [loose.cells[STATE][5]], "which stay so once it is measured"
@@ -450,30 +471,35 @@ def test_what_a_stop_rule_left_out_is_missing_once_the_rule_or_a_record_is_anoth
 def test_an_altered_record_or_manifest_is_named_where_it_is_asked_for(plan):
     first = plan.cells[STATE][0]
     path = record_of(plan, first)
-    assert store.metrics_of(plan, STATE, first) is None
-    for content in (["valid"], {"status": "valid"}, {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}):
-        results.write(path, content)
-        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
-            store.metrics_of(plan, STATE, first)
-    for content in (["failed"], {}, {"status": "failed", "attempt": "../1"}):
-        results.write(path, content)
-        with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*; move it away and give the same command again"):
-            store.quarantine(plan, lambda state, cell: True, set())
-    for content in ([1], {"cells": [1]}, {"cells": [{"cell": first.name, "why": "late"}]}):
-        results.write(plan.manifest(STATE), content)
-        with pytest.raises(
-            ValueError, match=f"{re.escape(str(plan.manifest(STATE)))}.*; move it away and give the same"
-        ):
-            again(plan).to_measure(STATE)
-    plan.manifest(STATE).unlink()
-    results.write(path, {"status": "valid", "metrics": {"read_bw_mib_s": 50}})
-    assert store.metrics_of(plan, STATE, first) == {"read_bw_mib_s": 50}
-    results.write(path, {"status": "failed", "metrics": {"read_bw_mib_s": 50}})
-    assert store.metrics_of(plan, STATE, first) == {}
-    for content in (["claimed"], {"calibration": "fast"}):  # of a crate: the report was a traceback
-        results.write(plan.results.claim, content)
-        with pytest.raises(StudyError, match=f"{re.escape(str(plan.results.claim))}.*; move it away"):
-            load_claim(plan.results.claim)
+
+    def metrics():
+        return store.metrics_of(plan, STATE, first)
+
+    assert metrics() is None
+    in_words = {"status": "valid", "metrics": {"read_bw_mib_s": "fast"}}
+    for altered, look, contents in (
+        (path, metrics, (["valid"], {"status": "valid"}, in_words)),
+        (
+            path,
+            lambda: store.quarantine(plan, lambda state, cell: True, set()),
+            (["failed"], {}, {"status": "failed", "attempt": "../1"}),
+        ),
+        (
+            plan.manifest(STATE),
+            lambda: again(plan).to_measure(STATE),
+            ([1], {"cells": [1]}, {"cells": [{"cell": first.name, "why": "late"}]}),
+        ),
+        # of a crate: the report was a traceback
+        (plan.results.claim, lambda: load_claim(plan.results.claim), (["claimed"], {"calibration": "fast"})),
+    ):
+        for content in contents:
+            results.write(altered, content)
+            with pytest.raises(ValueError, match=f"{re.escape(str(altered))}.*; move it away and give the same comma"):
+                look()
+        altered.unlink()
+    for status, known in (("valid", {"read_bw_mib_s": 50}), ("failed", {})):
+        results.write(path, {"status": status, "metrics": {"read_bw_mib_s": 50}})
+        assert metrics() == known
 
 
 def test_an_inventory_that_is_not_called_as_its_target_is_refused(plan):
@@ -513,7 +539,7 @@ def test_progress_of_cells_that_are_elsewhere_is_what_their_host_tells(plan, clo
     line = "tiny: {0} of 8 cells, state 30.00@8M: {0} of 2{1}"
     assert there() == (line.format(0, ""), "; about 48 s left")
     clock[0] = STATE_S + 3.5
-    doing = there.doing.path
+    doing = progress.doing_of(there.log)
     doing.parent.mkdir(parents=True)
     for each, cells in (("emptying", 0), ("waiting, at most 60 minutes: stop_if: ...", 1)):
         doing.write_text(json.dumps({"doing": each, "since": 0, "cells": cells}))
@@ -571,7 +597,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
     first, second = plan.cells[STATE]
     takes_s = {first.name: iter([1.2, 1.04]), second.name: iter([1.3] * 9)}
 
-    def visit_cells(plan, state, cells, inventory, progress):
+    def visit_cells(plan, state, cells, progress):
         for cell in cells:
             conditions = {"device_model": model, "tunables": {}, "seconds": next(takes_s[cell.name])}
             attempt = plan.results.attempts(state, cell.name) + 1
@@ -586,7 +612,7 @@ def test_a_disturbed_sample_is_taken_again_twice_at_most_and_all_are_on_record(p
 
     monkeypatch.setattr(job, "visit_cells", visit_cells)
     monkeypatch.setattr(records, "make_judgement", judged)
-    job.measure(plan, STATE, tmp_path)
+    job.measure(plan, STATE)
     once = results.read(record_of(plan, first))
     assert (once["attempt"], once["disturbed"], once["warnings"]) == (2, 1, [])
     always = results.read(record_of(plan, second))
@@ -610,20 +636,16 @@ def test_a_budget_wants_something_to_compare(plan):
 def test_a_layout_that_is_not_there_is_said_before_the_target_is_claimed(tmp_path, states):
     (tmp_path / "layouts").mkdir()
     (tmp_path / "layouts/ost01.gz").touch()
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
-    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
     with pytest.raises(StudyError, match=r"layouts has no file 'ost1.gz'; did you mean 'ost01.gz'\?"):
-        planned.check()
+        on_target("local", tmp_path, states=states).check()
 
 
 @pytest.mark.parametrize(("hole", "least"), [("4K", 50), ("36K", 10)])
 def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least):
-    for fullness, refused in ((least, False), (least - 0.1, True)):
+    for fullness, why in ((least, None), (least - 0.1, "have no block of 4 KiB between")):
         states = {"recipe": "allocator", "fullness": fullness, "hole_size": hole}
-        (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**STUDY, "name": "mine", "states": states}))
-        planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories/local", tmp_path)
-        with pytest.raises(StudyError, match="have no block of 4 KiB between") if refused else contextlib.nullcontext():
-            planned.check()
+        with refused_if(why):
+            on_target("local", tmp_path, states=states).check()
 
 
 @pytest.mark.parametrize(
@@ -636,11 +658,5 @@ def test_holes_that_would_touch_are_refused_with_the_plan(tmp_path, hole, least)
     ],
 )
 def test_what_is_written_at_most_is_said_where_no_claim_can_make_it_more(tmp_path, target, cells, said):
-    study = {
-        **STUDY,
-        "name": "mine",
-        "cells": {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells},
-    }
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(study))
-    planned = load_plan(tmp_path / "mine.yaml", ROOT / "inventories" / target, tmp_path)
-    assert str(words.written(planned)) == said
+    cells = {"workload": "sequential", "iterations": 4, "transfer_size": "1M", **cells}
+    assert str(words.written(on_target(target, tmp_path, cells=cells))) == said

@@ -91,9 +91,15 @@ def test_a_share_is_the_common_states_and_a_run_of_the_others(site, names):
     assert all(part == [state for state in whole if state in part] for part in found.values()), "in planned order"
 
 
-def test_what_was_begun_stays_and_what_is_left_is_dealt_anew(site):
-    first = site.pool("a", "b")
-    mine = [state for state in parts(first)["b"] if state not in COMMON]
+@pytest.fixture
+def shared(site) -> tuple[Pool, list[str]]:
+    """The study on a and b, and the states that b alone measures."""
+    pool = site.pool("a", "b")
+    return pool, [state for state in parts(pool)["b"] if state not in COMMON]
+
+
+def test_what_was_begun_stays_and_what_is_left_is_dealt_anew(site, shared):
+    first, mine = shared
     site.measured(first, "b", mine[:1], cells=2)  # half a state
     site.measured(first, "b", mine[1:2])  # a whole one
     pool = site.pool("a", "b", "c")
@@ -103,9 +109,8 @@ def test_what_was_begun_stays_and_what_is_left_is_dealt_anew(site):
     assert max(left_s) - min(left_s) <= site.pool("a").plans[0].state_seconds("20.00@8M")
 
 
-def test_the_others_take_over_what_a_lost_target_has_left(site):
-    first = site.pool("a", "b")
-    mine = [state for state in parts(first)["b"] if state not in COMMON]
+def test_the_others_take_over_what_a_lost_target_has_left(site, shared):
+    first, mine = shared
     site.measured(first, "b", [*COMMON, mine[0]])
     site.measured(first, "b", mine[1:2], cells=2)
     after = site.pool("a", "b", lost=("b",))
@@ -114,9 +119,8 @@ def test_the_others_take_over_what_a_lost_target_has_left(site):
     assert not after.plans[1].missing and not after.plans[1].unreached
 
 
-def test_a_lost_target_of_which_nobody_knows_how_it_compares_counts_for_nothing(site):
-    first = site.pool("a", "b")
-    mine = [state for state in parts(first)["b"] if state not in COMMON]
+def test_a_lost_target_of_which_nobody_knows_how_it_compares_counts_for_nothing(site, shared):
+    first, mine = shared
     site.measured(first, "b", [COMMON[0], mine[0]])
     assert parts(site.pool("a", "b", lost=("b",))) == {"a": list(site.pool("a").plans[0].states), "b": []}
 

@@ -20,7 +20,7 @@ from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.plan.target import Target, load_target
 from fsage.site import page
-from fsage.site.inspect import GROUPS, Host, Site, _groups, findings, inspect, with_tuned_servers
+from fsage.site.inspect import GROUPS, Host, Site, findings, groups_of, inspect, with_tuned_servers
 from fsage.studies.prealloc.model import Interleave
 from fsage.study import StudyError
 
@@ -105,9 +105,11 @@ def test_two_targets_on_one_lustre_are_found_and_its_owner_is_told_what_goes():
 
 
 def test_groups_of_groups_are_looked_into():
-    groups = _groups(ROOT / "inventories" / "lustre")
-    assert groups["servers"] == ["mds01", "oss01", "oss02"]
-    assert groups["oss"] == ["oss01", "oss02"]
+    """What `ansible-inventory --list` says of an inventory."""
+    listed = {"all": {"children": ["ungrouped", "servers"]}, "servers": {"children": ["mds", "oss"]}}
+    listed |= {"oss": {"hosts": ["oss02", "oss01"]}, "mds": {"hosts": ["mds01"]}}
+    servers = ["mds01", "oss01", "oss02"]
+    assert groups_of(listed) == {"servers": servers, "mds": servers[:1], "oss": servers[1:]}
 
 
 @pytest.mark.parametrize(
@@ -146,9 +148,8 @@ def test_what_is_wrong_is_said(hosts, said):
 
 def tuned(*words):
     """The plan of a study whose state is laid out by files that grow in such a way."""
-    study = SimpleNamespace(name="prealloc", states=SimpleNamespace(seed=1))
-    states = {"1M.clean": SimpleNamespace(steps=lambda scale, seed: [Interleave(1, 4, 1 << 20, *words)])}
-    return SimpleNamespace(study=study, states=states, target=TARGET)
+    estimates = SimpleNamespace(steps=lambda state: [Interleave(1, 4, 1 << 20, *words)])
+    return SimpleNamespace(study=SimpleNamespace(name="prealloc"), states=["1M.clean"], estimates=estimates)
 
 
 def test_root_on_servers_is_missed_by_a_study_that_tunes_them():

@@ -163,10 +163,11 @@ def test_the_page_is_true_for_a_guest_and_before_the_claim(tmp_path: Path) -> No
     answer |= {"home": "/home/ada/.local/state/fsage/p1", "directory": "/lustre/p1/ada", "notes": "/home/ada/notes"}
     site = Site([host("n1", **answer)], ("clients",))
     target = lustre(oss=[], capacity_gib=None, pool="fast", first_ost=-1).having(
-        limits=limits.of_site({"gib_a_day": 1})
+        limits=limits.of_site({"gib_a_day": 1}), scale={"file_size": 0.5, "tasks": 1}
     )
     place = Results(tmp_path, target.name, "quickstart")
     plan = Plan(load_study(CONFIG / "quickstart.yaml"), target, place, None, CONFIG, CONFIG)
+    assert list(actions.by_state([plan])) == [plan.steps(state) for state in plan.missing], "sizes are scaled once"
     page.write(site, target, [plan], [], tmp_path / "page.html")
     said = (
         answer["home"],

@@ -99,7 +99,7 @@ def test_a_budget_that_ends_in_a_state_leaves_a_report_with_what_was_measured(
         rates = {"write_bw_mib_s": 60.0 + observed["order"] % 2, "read_bw_mib_s": 50.0}
         return {"status": "valid", "why": None, "metrics": rates, "phases": [], "structure": {}}
 
-    def visit_cells(plan, state, cells, inventory, progress):
+    def visit_cells(plan, state, cells, progress):
         whole = len(visited) < states
         visited.append(state)
         for cell in cells if whole else cells[: -1 if states else 0]:
@@ -115,9 +115,9 @@ def test_a_budget_that_ends_in_a_state_leaves_a_report_with_what_was_measured(
     monkeypatch.setattr(runs, "current", lambda: runs.Run(until=until[0]))
     if code is None:
         with pytest.raises(PlayFailed, match="no valid cell was measured"):
-            adaptive.measure(plan, 0.001, tmp_path)
+            adaptive.measure(plan, 0.001)
         return
-    adaptive.measure(plan, 0.001, tmp_path)
+    adaptive.measure(plan, 0.001)
     lines, ended = conclusion.conclude(Pool((load_plan(study, plan.inventories / "here", plan.results.root),)))
     said = "\n".join(lines)
     assert ended == code, said

@@ -169,20 +169,23 @@ class Project:
             if row["why"]
         }
 
+    def whole(self, count: int) -> dict[str, dict]:
+        """The records, which must be so many: all valid and as planned, each taken in its state."""
+        records = self.records()
+        assert len(records) == count and {record["status"] for record in records.values()} == {"valid"}
+        inventory = self.root / "inventories" / self.spec["name"]
+        plan = load_plan(self.root / "config/small.yaml", inventory, self.root / "results")
+        for state, cell in plan.all_cells():
+            record = records[f"{state}/{cell.name}"]
+            assert record["check"]["agreed"] and record["check"]["state"] == state
+            assert (record["params"], record["order"], record["kind"]) == (cell.params, cell.order, cell.kind)
+            assert record["nominal"] == plan.states[state].nominal
+        return records
+
     def taken(self) -> dict[str, tuple[str, int]]:
         """state/cell -> (id of the observation, inode of the record): the same while a cell is not measured again."""
         files = self.record_files()
         return {name: (record["id"], files[name].stat().st_ino) for name, record in self.records().items()}
-
-    def planned(self) -> dict[str, dict]:
-        """state/cell -> what the plan says of each cell, which its record must have too."""
-        inventory = self.root / "inventories" / self.spec["name"]
-        plan = load_plan(self.root / "config/small.yaml", inventory, self.root / "results")
-        planned = {}
-        for state, cell in plan.all_cells():
-            known = {"params": cell.params, "order": cell.order, "kind": cell.kind}
-            planned[f"{state}/{cell.name}"] = {**known, "nominal": plan.states[state].nominal}
-        return planned
 
 
 def succeeded(ran: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:

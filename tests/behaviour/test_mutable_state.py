@@ -23,12 +23,10 @@ def measured_again(before: dict, project: Project) -> set[str]:
 
 
 def test_every_cell_was_taken_in_its_state_and_in_planned_order(finished: Project) -> None:
-    records = finished.records().values()
-    assert {r["status"] for r in records} == {"valid"}
-    assert all(r["check"]["agreed"] and r["check"]["state"] == r["state"] for r in records)
+    records = finished.whole(HALF_CELLS).values()
     assert all(r["metrics"]["write_bytes"] == r["metrics"]["read_bytes"] == 64 << 20 for r in records)
     taken = [(r["state"], r["order"]) for r in sorted(records, key=lambda r: r["began"])]
-    assert len(taken) == HALF_CELLS and taken == sorted(taken), "each state is visited once, its cells in their order"
+    assert taken == sorted(taken), "each state is visited once, its cells in their order"
     layouts = {(r["state"], r["layout"]["digest"]) for r in records}
     assert {state for state, _ in layouts} == {"30.00@8M", "30.50@8M"}
     assert len(layouts) == len({digest for _, digest in layouts}) == 2
@@ -85,11 +83,7 @@ def test_what_was_asked_for_again_is_measured_alone_whatever_code_was_edited(fin
             out.write("\n# edited\n")
     succeeded(finished.measure())
     assert measured_again(before, finished) == again | {deleted} and len(again) == 4
-    records = finished.records()
-    assert len(records) == HALF_CELLS
-    assert all(records[name]["check"]["state"] == records[name]["state"] for name in again), (
-        "the target was brought back"
-    )
+    records = finished.whole(HALF_CELLS)
     assert records[deleted]["attempt"] == 2, "the first attempt's raw output is kept beside it"
 
 
@@ -98,9 +92,7 @@ def test_a_deleted_manifest_is_written_again_and_nothing_is_measured(finished: P
     path = next((finished.root / "results/manifests").rglob("30.50@8M.*.json"))
     content = path.read_text()
     path.unlink()
-    dry = finished.snakemake("-n", "--verbose", "small")
-    assert ", 0 cells to measure, " in dry.stdout and "list_small" in dry.stdout + dry.stderr, dry.stdout + dry.stderr
-    succeeded(finished.measure())
+    assert ", 0 cells to measure, " in succeeded(finished.measure()).stdout
     assert path.read_text() == content and not measured_again(before, finished)
 
 
@@ -118,20 +110,23 @@ def test_a_target_altered_by_hand_is_noticed_and_rebuilt(finished: Project) -> N
 
 
 def test_exit_0_means_that_every_planned_record_exists(finished: Project) -> None:
-    name, path = next(iter(finished.record_files().items()))
+    (name, path), (_, another), *_ = finished.record_files().items()
     aside = path.read_text()
+    anothers = another.read_text()
     then = path.stat()
     path.write_text(aside.replace('"direct": true', '"direct": false'))
     os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))  # no newer than the report, which is not made again
     ran = finished.snakemake()
     assert ran.returncode != 0
     assert "taken for another plan" in ran.stdout + ran.stderr and name.split("/")[1] in ran.stdout
-    for altered in ("{half a rec", "[1]"):
-        path.write_text(altered)
-        ran = finished.fsage("conclude", "small")
-        assert ran.returncode == 1 and "Traceback" not in ran.stderr
-        assert f"{path.relative_to(finished.root)}: not a readable record: " in ran.stdout
+    path.write_text("{half a rec")
+    another.write_text("[1]")
+    ran = finished.fsage("conclude", "small")
+    assert ran.returncode == 1 and "Traceback" not in ran.stderr
+    for altered in (path, another):
+        assert f"{altered.relative_to(finished.root)}: not a readable record: " in ran.stdout
     path.write_text(aside)
+    another.write_text(anothers)
     evidence = finished.root / "results/states" / finished.spec["name"] / f"small/{name.split('/')[0]}.json"
     kept = evidence.read_text()
     evidence.write_text('"steps"')

@@ -149,7 +149,7 @@ def say(text: str) -> None:
 
 def below(folder: Path, path: Path) -> bool:
     """Whether a path, its links followed, lies in a folder."""
-    return os.path.commonpath([os.path.realpath(folder), os.path.realpath(path)]) == os.path.realpath(folder)
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _no_number(word: str) -> NoReturn:

@@ -84,22 +84,6 @@ def _find_paths(context: Any) -> None:
             context.params[parameter.name] = _from_where_called(value, "PATH" in (parameter.metavar or ""))
 
 
-def _wrong_value(error: Any) -> str:
-    """A ValidationError in words: the value, and what is allowed."""
-    detail = error.errors()[0]
-    value = detail["input"]
-    match detail["type"]:
-        case "greater_than_equal":
-            return f"{value} is too small; allowed: at least {detail['ctx']['ge']}"
-        case "less_than_equal":
-            return f"{value} is too large; allowed: at most {detail['ctx']['le']}"
-        case "int_parsing" | "int_from_float":
-            return f"{value!r} is not a whole number"
-        case "float_parsing":
-            return f"{value!r} is not a number"
-    return f"{value!r}: {detail['msg']}"
-
-
 class Command(TyperCommand):
     """A command whose page has an example (its `epilog`) and exit codes, and that takes COMMON behind its name too."""
 
@@ -116,8 +100,10 @@ class Command(TyperCommand):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
+            from fsage.text.strict import problems_of
+
             if isinstance(error.__cause__, ValidationError):  # its sentence does not have the value
-                error.message = _wrong_value(error.__cause__)
+                error.message = str(problems_of(error.__cause__)[0])
             raise
         for option in self.params:
             if ctx.params.get(option.name) == STANDARD_INPUT and option.name in WRITTEN:
@@ -133,7 +119,8 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
     def _uses_where(self) -> bool:
-        return "context" in inspect.signature(_called(self)).parameters
+        assert self.callback
+        return "context" in inspect.signature(self.callback).parameters
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, those of all commands, and --help."""
@@ -167,11 +154,6 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Names of arguments alone, where Typer has {name}."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
-
-
-def _called(command: TyperCommand) -> Callable[..., object]:
-    assert command.callback
-    return command.callback
 
 
 class Group(TyperGroup):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,7 +39,7 @@ def visit(
     plan = context.obj.plan(study)
     for state in states:
         plan.check_state(state)
-    job.visit(plan, states, context.obj.on_one_target(study).inventory)
+    job.visit(plan, states)
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage tabulate quickstart")
@@ -66,8 +65,7 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
     plan = context.obj.plan(study)
     others = context.obj.others(study)
-    inventory = context.obj.on_one_target(study).inventory
-    run.measure(plan, precision, inventory, others, partial(expected, plan))
+    run.measure(plan, precision, others, partial(expected, plan))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage hold local --release")
@@ -77,26 +75,27 @@ def hold(
     release: Annotated[bool, typer.Option("--release", help="give them back")] = False,
 ) -> None:
     """Take targets' leases for this run, or refuse naming who holds them. A killed run's is taken over."""
-    from fsage.plan.target import load_target
+    from fsage import seam
+    from fsage.plan.target import is_here, load_target
     from fsage.run import runs
     from fsage.run.play import PlayFailed
 
     where_: Where = context.obj
     killed = runs.gone()
-    for name in targets:
-        load_target(where_.inventories / name)  # before anything is written
+    inventories = [where_.inventories / name for name in targets]
+    declared = dict(zip(inventories, map(load_target, inventories), strict=True))  # before anything is written
     if release:
         _release(where_, targets, killed)
         return
-    _say_fio([where_.inventories / name for name in targets])
+    if any(is_here(inventory) and target.images is None for inventory, target in declared.items()):
+        say(f"fio of this machine: {seam.fio()}")  # or it is refused, where it does not work
     taken: list[str] = []
     try:
         for name in targets:
             _lease(where_, name, "present", killed)
             taken.append(name)
     except PlayFailed as why:
-        for target_name in taken:
-            _lease(where_, target_name, "absent", killed)
+        _release(where_, taken, killed)
         if len(targets) == 1:
             raise
         raise PlayFailed(
@@ -121,15 +120,6 @@ def _release(where_: Where, targets: Iterable[str], killed: Iterable[str]) -> No
         raise PlayFailed("\n".join(reasons))
 
 
-def _say_fio(inventories: Iterable[Path]) -> None:
-    """Say which fio this machine measures with, where it does. Raises Refusal where that one does not work."""
-    from fsage import seam
-    from fsage.plan.target import is_here, load_target
-
-    if any(is_here(inventory) and load_target(inventory).images is None for inventory in inventories):
-        say(f"fio of this machine: {seam.fio()}")
-
-
 def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> None:
     from fsage.plan import results
     from fsage.plan.target import load_claim
@@ -140,5 +130,5 @@ def _lease(where_: Where, target: str, wanted: str, killed: Iterable[str]) -> No
     claim = load_claim(where.claim)
     file = where.request("hold")
     results.write(file, {"holder": runs.current().holder, "gone": sorted(killed), "claim": claim and claim["id"]})
-    log = where_.results / "logs" / target / "hold.log"
-    play(["hold_target.yml"], where_.inventories / target, log, None, fsage_request=file, hold_state=wanted)
+    inventory = where_.inventories / target
+    play(["hold_target.yml"], inventory, where.log("hold"), None, fsage_request=file, hold_state=wanted)

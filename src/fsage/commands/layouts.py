@@ -14,6 +14,18 @@ from fsage.commands import CALLED_FROM, check_writable
 app = typer.Typer()
 PANEL = "Any file system"
 MOST_FILES = 1_000_000_000_000
+Files = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=MOST_FILES, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"
+    ),
+]
+Beside = Annotated[
+    Path | None,
+    typer.Option(
+        readable=False, help="run the command behind --, and add a JSON line on before and after to this file"
+    ),
+]
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage evidence /data --html evidence.html")
@@ -26,12 +38,7 @@ def evidence(
     html: Annotated[
         Path | None, typer.Option(readable=False, help="write a page with plots, which opens offline")
     ] = None,
-    files: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=MOST_FILES, help="of a directory, look at so many files at most [100000; 0 of --openmetrics]"
-        ),
-    ] = None,
+    files: Files = None,
     save: Annotated[
         Path | None, typer.Option(readable=False, help="write its list of free extents, e.g. ost0012.gz")
     ] = None,
@@ -45,12 +52,7 @@ def evidence(
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="with --openmetrics: most seconds to read")] = 600,
     nice: Annotated[int, typer.Option(min=0, max=19, help="with --openmetrics: the niceness to read at")] = 0,
-    beside: Annotated[
-        Path | None,
-        typer.Option(
-            readable=False, help="run the command behind --, and add a JSON line on before and after to this file"
-        ),
-    ] = None,
+    beside: Beside = None,
     command: Annotated[list[str] | None, typer.Argument(help="of --beside: a command, e.g. a benchmark")] = None,
 ) -> None:
     """Show how free space and files lie on any file system, or in saved text of the tools that list them.
@@ -65,14 +67,15 @@ def evidence(
         )
     if beside and not command:
         raise Misuse("--beside FILE needs a command: evidence DIR --beside FILE -- COMMAND ...")
-    if beside and (as_json or html or save or fail_on or openmetrics):
+    shown = as_json or html or save or fail_on
+    if beside and (shown or openmetrics):
         raise Misuse("--beside stands alone: leave out --json, --html, --save, --fail-on and --openmetrics")
     if beside and command:
         from fsage.evidence import run_beside
 
         raise typer.Exit(run_beside(what, command, beside, files or 0, CALLED_FROM))
     if openmetrics:
-        if as_json or html or save or fail_on:
+        if shown:
             raise Misuse("--openmetrics stands alone: leave out --json, --html, --save and --fail-on")
         from fsage.layouts.monitoring import export
 
@@ -82,6 +85,11 @@ def evidence(
         return
     if to:
         raise Misuse("--to is where the metrics go: give --openmetrics with it")
+    raise typer.Exit(_shown(what, as_json, html, 100_000 if files is None else files, save, fail_on))
+
+
+def _shown(what: str, as_json: bool, html: Path | None, files: int, save: Path | None, fail_on: str) -> int:
+    """Show how a source lies, and write what is to be written of it; the exit code."""
     from fsage.layouts import terminal, verdict
     from fsage.layouts.inspect import inspect
 
@@ -94,13 +102,13 @@ def evidence(
         save_free(what, save)
         say(f"free extents {save}")
         what = str(save) if what == "-" else what  # it is read once
-    layout = inspect(what, 100_000 if files is None else files)
+    layout = inspect(what, files)
     if html:
         from fsage.evidence import page
 
         write_whole(html, page(layout))
         say(f"page {html}")
-    raise typer.Exit(terminal.show(layout, as_json, limits))
+    return terminal.show(layout, as_json, limits)
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage fragments /data --worst 10")

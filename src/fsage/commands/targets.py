@@ -73,7 +73,7 @@ def site(
     for plan in plans if studies else ():
         try:
             plan.check()
-            target.check_kernels(plan.inventories, plan.missing_cells())
+            plan.check_kernels()
         except StudyError as why:
             findings.append(str(why))
     page.show(found_site, target, plans, findings)
@@ -126,18 +126,17 @@ def claim(
     began = time.monotonic()
     file = place.request("claim")
     results.write(file, {"holder": runs.current().holder, "claim_copy": str(place.claim.absolute())})
-    log = context.obj.results / "logs" / target.name / "claim.log"
+    log = place.log("claim")
     playbooks = ["local_target.yml", "claim.yml"]
     if runs.current() == runs.NO_RUN:
         say(shlex.join(["./run", *command_line(playbooks, context.obj.inventory, more)]))
     try:
-        doing = progress.Doing(log)
         play(
             playbooks,
             context.obj.inventory,
             log,
             lambda: progress.Line(
-                f"claiming target {target.name}: {doing()[0] or 'looking at it'}",
+                f"claiming target {target.name}: {progress.heard(log)[0] or 'looking at it'}",
                 f", {time.monotonic() - began:.0f} s so far",
             ),
             fsage_request=file,

@@ -128,20 +128,20 @@ def version_in(tool: str, output: str) -> str | None:
 TASK = "task.json"
 
 
-def program_phase(name: str, program: str, assignment: object, reads: bool = True, task: str = TASK) -> Phase:
-    """A phase that runs `python -m PROGRAM`, a module of a study's `host`, on an assignment: the phase's file `task`.
+def program_phase(name: str, program: str, assignment: object, reads: bool = True) -> Phase:
+    """A phase that runs `python -m PROGRAM`, a module of a study's `host`, on an assignment: the phase's file TASK.
 
     An assignment is a dataclass of the study's `model`, given as JSON. What the program's work returns it prints as
     JSON.
     """
-    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", program, f"{{files}}/{task}"]
+    argv = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", program, f"{{files}}/{TASK}"]
     text = json.dumps(typed.to_json(assignment), sort_keys=True)
-    return {"name": name, "argv": argv, "files": {task: text}, "reads": reads}
+    return {"name": name, "argv": argv, "files": {TASK: text}, "reads": reads}
 
 
-def assignment_of(phase: PhaseResult, assignment: type[T], task: str = TASK) -> T:
+def assignment_of(phase: PhaseResult, assignment: type[T]) -> T:
     """The assignment of a phase that runs a program."""
-    return typed.read(assignment, json.loads(phase["files"][task]))
+    return typed.read(assignment, json.loads(phase["files"][TASK]))
 
 
 def program_main(assignment: type[T], work: Callable[[T], object], path: str) -> int:

@@ -23,7 +23,7 @@ from fsage.plan import results
 from fsage.plan.estimates import Estimates, Outlook
 from fsage.plan.results import Results, Row
 from fsage.plan.settings import PLACES, Commands
-from fsage.plan.target import Target, load_claim, load_target
+from fsage.plan.target import Target, is_here, load_claim, load_target
 from fsage.study import Study, StudyError
 from fsage.study.cells import NOT_NEEDED, Cell
 from fsage.study.comparisons import known_names
@@ -70,6 +70,11 @@ class Plan:
         """What messages name."""
         places = map(str, (self.results.root, self.studies, self.inventories))
         return Commands(self.study.name, self.target.name, *places)
+
+    @property
+    def inventory(self) -> Path:
+        """The folder that declares its target, and names the target's hosts."""
+        return self.inventories / self.target.name
 
     @property
     def layouts(self) -> Path:
@@ -217,7 +222,6 @@ class Plan:
 
     @cached_property
     def _checked(self) -> None:
-        self.bytes_written()
         for what, seconds, written in self.parts():
             why = limits.why_never(self.target.spec["limits"], what, seconds, written)
             if why:
@@ -230,6 +234,19 @@ class Plan:
             yield f"building state {state}", *self.estimates.reach(state)
             for cell in cells:
                 yield f"cell {cell.name} of state {state}", *self.estimates.cell(state, cell)
+
+    def why_no_kernel(self) -> str | None:
+        """Why this machine, if it is to measure, has not the kernels of the missing cells; None where it has."""
+        names = {cell.params["kernel"] for _, cell in self.missing_cells() if cell.params.get("kernel")}
+        if names and is_here(self.inventory):
+            return self.target.of_kind.why_no_kernel(self.target.spec, names)
+        return None
+
+    def check_kernels(self) -> None:
+        """Raise StudyError where it has not."""
+        why = self.why_no_kernel()
+        if why:
+            raise StudyError(f"target {self.target.name}: {why}; nothing was touched")
 
     def _check_files(self, state: str) -> None:
         """Raise StudyError for a file beside the studies that a state needs, and that is not there."""
@@ -303,7 +320,7 @@ class Plan:
             return None
         return sum(self.estimates.cell(state, cell).written_bytes for state, cell in self.missing_cells())
 
-    def compared_records(self, wildcards: object = None) -> list[str]:
+    def compared_records(self) -> list[str]:
         """Records of another study that this one's report sets beside its own, as far as they exist."""
         compare = self.study.compare
         if compare is None:

@@ -75,7 +75,7 @@ class Estimates:
     def _cell(self, state: str, cell: Cell) -> Cost:
         workload = workloads.load(cell.params["workload"])
         params = workloads.params_of(cell.params)
-        steps = self.states[state].steps(self.target.file_scale, self._seed)
+        steps = self.steps(state)
         if hasattr(workload, "check"):
             workload.check(params, steps)
         self.target.check_kind(self.study.target, workload, cell)
@@ -95,34 +95,37 @@ class Estimates:
             )
         return Cost(seconds, written_bytes)
 
+    def steps(self, state: str) -> list[Step]:
+        """The steps to a state from an empty target, by the declared seed: a drawn one costs as much as any."""
+        return self.states[state].steps(self.target.file_scale, self.study.states.seed or 0)
+
     def reach(self, state: str) -> Cost:
         """What bringing a state about takes after the one that is planned before it."""
-        return self._of_steps(self.due(state))
+        return self._of_steps(self.due[state])
 
     def reach_from_empty(self, state: str) -> Cost:
         """The same from an empty target."""
-        return self._of_steps(self.states[state].parts)
+        return self._of_steps(self.steps(state))
 
     def from_empty(self, state: str) -> bool:
         """Whether a state is built on an empty target, and not on the state that is planned before it."""
-        return self.due(state) == self.states[state].parts
-
-    def due(self, state: str) -> tuple[Step, ...]:
-        """The steps that bring a state about after the one that is planned before it."""
-        return self._steps_due.get(state, self.states[state].parts)
+        return self.due[state] == self.steps(state)
 
     @cached_property
-    def _steps_due(self) -> dict[str, tuple[Step, ...]]:
-        """State -> its steps that those of the state before have not done."""
-        due: dict[str, tuple[Step, ...]] = {}
-        before: State | None = None
+    def due(self) -> dict[str, list[Step]]:
+        """State -> its steps that those of the state that is planned before it have not done."""
+        due: dict[str, list[Step]] = {}
+        population = ""
+        before: list[Step] = []
         for name, state in self.states.items():
+            steps = self.steps(name)
             done = 0
-            if before and before.population == state.population:
-                while before.parts[done : done + 1] == state.parts[done : done + 1] != ():
+            if population == state.population:
+                while before[done : done + 1] == steps[done : done + 1] != []:
                     done += 1
-            due[name] = state.parts[done:]
-            before = state
+            due[name] = steps[done:]
+            population = state.population
+            before = steps
         return due
 
     def _of_steps(self, steps: Sequence[Step]) -> Cost:
@@ -135,12 +138,6 @@ class Estimates:
         written_bytes = 0
         calls = 0
         for step in steps:
-            scaled = step.on_target(self.target.file_scale, self._seed)
-            written_bytes += scaled.writes_bytes(capacity_bytes)
-            calls += scaled.calls(capacity_bytes)
+            written_bytes += step.writes_bytes(capacity_bytes)
+            calls += step.calls(capacity_bytes)
         return Cost(STATE_S + written_bytes / rate + calls * call_s, written_bytes)
-
-    @property
-    def _seed(self) -> int:
-        """The declared one: a drawn one costs as much as any."""
-        return self.study.states.seed or 0

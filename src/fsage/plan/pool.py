@@ -375,8 +375,6 @@ def _differing(what: str, by_target: Mapping[str, object]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    if hasattr(value, "model_dump"):
-        value = value.model_dump()
     if isinstance(value, str):
         return value
     return json.dumps(value, sort_keys=True)

@@ -78,19 +78,6 @@ class Target:
         """Why it cannot be made on this machine as it is now, with so much memory; None where it can, or is there."""
         return seam.why_not_made(self.spec, memory_bytes)
 
-    def why_no_kernel(self, inventories: Path, missing: Iterable[tuple[str, Cell]]) -> str | None:
-        """Why this machine, if it is to measure these cells of states, has not their kernels; None where it has."""
-        names = {cell.params["kernel"] for _, cell in missing if cell.params.get("kernel")}
-        if names and is_here(inventories / self.name):
-            return self.of_kind.why_no_kernel(self.spec, names)
-        return None
-
-    def check_kernels(self, inventories: Path, missing: Iterable[tuple[str, Cell]]) -> None:
-        """Raise StudyError where it has not."""
-        why = self.why_no_kernel(inventories, missing)
-        if why:
-            raise StudyError(f"target {self.name}: {why}; nothing was touched")
-
     def write(self, inventory: Path, like: Path, note: str) -> None:
         """Write an inventory that declares it, and is else as another one. `note`: the first line, who made it."""
         shutil.copytree(like, inventory, dirs_exist_ok=True, ignore=shutil.ignore_patterns(DECLARATION.name))

@@ -65,10 +65,10 @@ def written(plan: Plan) -> Written:
     capacity_bytes = plan.target.of_kind.most_bytes(plan.target.spec)
     if capacity_bytes is None:
         return Written(None, 0, 0, bound=True)
-    if plan.target.spec["sparse"]:
-        states_bytes = 0
-    else:
-        states_bytes = _states_bytes(plan, capacity_bytes)
+    states_bytes = 0
+    if not plan.target.spec["sparse"]:
+        for state in plan.missing:
+            states_bytes += sum(step.writes_bytes(capacity_bytes) for step in plan.estimates.due[state])
     amount_mib = _amount_mib(plan.target)
     claim = {
         "capacity_bytes": capacity_bytes,
@@ -87,15 +87,6 @@ def written(plan: Plan) -> Written:
         else:
             cells_bytes += cell_bytes
     return Written(states_bytes, cells_bytes, unknown, bound=True)
-
-
-def _states_bytes(plan: Plan, capacity_bytes: int) -> int:
-    seed = plan.study.states.seed or 0
-    states_bytes = 0
-    for state in plan.missing:
-        for step in plan.estimates.due(state):
-            states_bytes += step.on_target(plan.target.file_scale, seed).writes_bytes(capacity_bytes)
-    return states_bytes
 
 
 def _amount_mib(target: Target) -> int | None:
@@ -164,7 +155,7 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
             f"target {name} is not claimed yet. The claim makes an image of at most {spec['size_gib']:g} GiB and "
             "measures the device"
         )
-    no_kernel = plan.target.why_no_kernel(plan.inventories, plan.missing_cells())
+    no_kernel = plan.why_no_kernel()
     if no_kernel:
         said.append(no_kernel)
     seconds = 0.0

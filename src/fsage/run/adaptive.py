@@ -9,7 +9,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -44,7 +43,6 @@ def check(plan: Plan, precision: float, seconds: float | None) -> None:
 def measure(
     plan: Plan,
     precision: float,
-    inventory: Path,
     others: Sequence[Plan] = (),
     expect: Callable[[float], Mapping[tuple[str, str], float]] = lambda seconds: {},
 ) -> None:
@@ -57,7 +55,7 @@ def measure(
     """
     for state in plan.states:
         job.take(plan, state)
-    run = AdaptiveRun(plan, precision, inventory, others)
+    run = AdaptiveRun(plan, precision, others)
     if not others:
         run.expected = expect(run.seconds())
     try:

@@ -71,13 +71,10 @@ class AdaptiveRun:
     level of their target, which follows from what both measured; what they have to measure is not chosen here.
     """
 
-    def __init__(
-        self, plan: Plan, precision: float, inventory: Path | None = None, others: Sequence[Plan] = ()
-    ) -> None:
+    def __init__(self, plan: Plan, precision: float, others: Sequence[Plan] = ()) -> None:
         """Raises StudyError for a study whose cells are no surface over sizes and shares, or that compares nothing."""
         self.plan = plan
         self.precision = precision
-        self.inventory = inventory
         self.others = others
         owners: dict[str, Plan] = {}
         self.layouts: dict[str, list[str]] = {}
@@ -130,11 +127,10 @@ class AdaptiveRun:
     def points(self) -> Points:
         """Each group's place on the axes that vary, from 0 to 1; the transfer size is the last in any case."""
         table = np.array([list(group.values.values()) for group in self.groups])
-        low = table.min(0)
-        high = table.max(0)
-        varies = high > low
+        span = np.ptp(table, axis=0)
+        varies = span > 0
+        scaled = (table - table.min(0)) / np.where(varies, span, 1)
         varies[-1] = True
-        scaled = (table - low) / np.where(high > low, high - low, 1)
         return Points(scaled[:, varies], self.state)
 
     def costs(self) -> Costs:
@@ -164,16 +160,15 @@ class AdaptiveRun:
 
     def _following(self) -> dict[str, str]:
         """State -> the layout that the next visit is to: that with most planned cells left."""
+
+        def left(layout: str) -> int:
+            return sum(cell.kind == "planned" for cell in self.plan.to_measure(layout))
+
         following: dict[str, str] = {}
         for state, layouts in self.layouts.items():
-            most = -1
-            for layout in layouts:
-                if layout not in self.plan.states:
-                    continue
-                left = sum(cell.kind == "planned" for cell in self.plan.to_measure(layout))
-                if left > most:
-                    most = left
-                    following[state] = layout
+            own = [layout for layout in layouts if layout in self.plan.states]
+            if own:
+                following[state] = max(own, key=left)
         return following
 
     def reach_s(self, state: str) -> float:
@@ -296,12 +291,11 @@ class AdaptiveRun:
         """
         plan = self.plan
         names = {cell.name for cell in cells}
-        assert self.inventory
         todo = [cell for cell in plan.to_measure(state) if cell.kind != "planned" or cell.name in names]
         progress = Progress(plan, state, len(todo), self.seconds())
         before = dict(job.attempted(plan, state, todo))
         try:
-            failed, refused = job.visit_cells(plan, state, todo, self.inventory, progress)
+            failed, refused = job.visit_cells(plan, state, todo, progress)
         except runs.WindowClosed as why:
             raise TimeOver(str(why).partition(". What was measured")[0]) from why
         runs.check()

@@ -191,23 +191,17 @@ def _kept(study: Study, table: Path) -> tuple[pd.DataFrame, pd.DataFrame | None]
     return frame[frame["study"] != beside], frame[frame["study"] == beside]
 
 
-def _targets(pool: Pool) -> Counter[str]:
-    """How many targets measure each state."""
+def _on_several(pool: Pool) -> set[str]:
+    """States that more than one target measures."""
     counts: Counter[str] = Counter()
     for plan in pool.plans:
         counts.update(list(plan.states))
-    return counts
-
-
-def _on_several(pool: Pool) -> set[str]:
-    """States that more than one target measures."""
-    return {state for state, count in _targets(pool).items() if count > 1}
+    return {state for state, count in counts.items() if count > 1}
 
 
 def _states(pool: Pool) -> list[str]:
     """All states that are measured, in planned order."""
-    measured = _targets(pool)
-    return [state.name for state in pool.study.expanded if state.name in measured]
+    return [state.name for state in pool.study.expanded if any(state.name in plan.states for plan in pool.plans)]
 
 
 def _more(pool: Pool) -> Json:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn, cast
 
-from fsage.base.message import lines
+from fsage.base.message import say
 from fsage.plan import Plan, results, settings
 from fsage.plan.pool import Pool, load_pools, names_of
 from fsage.plan.target import target_of, why_default
@@ -129,7 +129,7 @@ def begin(
         os.environ["FSAGE_TARGET"] = target_of([studies[name] for name in requested])
         why = why_default(os.environ["FSAGE_TARGET"])
         if why:
-            print(lines(f"fsage: {why}"), file=sys.stderr)
+            say(why)
     now = datetime.now().astimezone()
     run = runs.Run(
         holder=runs.identity(" ".join(["snakemake", *words])),
@@ -143,7 +143,7 @@ def begin(
         for plan in invocation.pools[name].plans:
             plan.check()  # before the DAG is built
             if not dry and goals is not None:
-                plan.target.check_kernels(plan.inventories, plan.missing_cells())
+                plan.check_kernels()
         if run.precision:
             _check_budget(invocation, invocation.pools[name], run.precision)
     os.environ[runs.NOTE] = str(runs.note(invocation.pools, run, NOTES, batch_states))
@@ -159,7 +159,7 @@ WITHOUT_GOALS = {
 
 def refuse(text: str) -> NoReturn:
     """End Snakemake with a sentence, and nothing of its own."""
-    print(lines(f"fsage: {text}"), file=sys.stderr)
+    say(text)
     sys.exit(1)
 
 

@@ -6,7 +6,6 @@ Which cells a visit measures follows from what is recorded, and from the stop ru
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from fsage import recipes, records, workloads
 from fsage.base.message import say
@@ -23,7 +22,7 @@ from fsage.study.cells import Cell
 SHOWN = 5
 
 
-def visit(plan: Plan, states: list[str], inventory: Path) -> None:
+def visit(plan: Plan, states: list[str]) -> None:
     """Build and measure state after state, and write the manifest of each.
 
     A state that fails does not keep the others from being tried. Raises PlayFailed with what each said.
@@ -31,7 +30,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
     failed: list[str] = []
     for state in states:
         try:
-            measure(plan, state, inventory)
+            measure(plan, state)
         except PlayFailed as error:
             if len(states) == 1:
                 raise
@@ -41,7 +40,7 @@ def visit(plan: Plan, states: list[str], inventory: Path) -> None:
         raise PlayFailed("\n".join(failed))
 
 
-def measure(plan: Plan, state: str, inventory: Path) -> None:
+def measure(plan: Plan, state: str) -> None:
     """Measure the cells of `state` that have no record, and write its manifest.
 
     What a killed run left between host and records is collected first and not measured again. Raises PlayFailed
@@ -60,7 +59,7 @@ def measure(plan: Plan, state: str, inventory: Path) -> None:
             break
         requested = attempts
         progress = Progress(plan, state)
-        failed, refused = visit_cells(plan, state, todo, inventory, progress)
+        failed, refused = visit_cells(plan, state, todo, progress)
         if refused:
             why = refused[0]
     runs.check()
@@ -80,9 +79,7 @@ def attempted(plan: Plan, state: str, cells: Iterable[Cell]) -> list[tuple[str, 
     return [(cell.name, plan.results.attempts(state, cell.name)) for cell in cells]
 
 
-def visit_cells(
-    plan: Plan, state: str, cells: list[Cell], inventory: Path, progress: Progress
-) -> tuple[PlayFailed | None, list[str]]:
+def visit_cells(plan: Plan, state: str, cells: list[Cell], progress: Progress) -> tuple[PlayFailed | None, list[str]]:
     """Measure `cells` of a state into the store; what failed, if anything, and what came home and was not taken.
 
     A state that has no evidence yet is built first, by the same call. Where it is an image, the scrub makes it.
@@ -98,7 +95,7 @@ def visit_cells(
     file = plan.results.request(f"visit_{state}")
     results.write(file, request.make(plan, state, cells))
     try:
-        play([*first, "measure.yml"], inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
+        play([*first, "measure.yml"], plan.inventory, plan.results.log(f"visit_{state}"), progress, fsage_request=file)
     except PlayFailed as error:
         failed = error
     return failed, take(plan, state)

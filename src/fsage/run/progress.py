@@ -30,7 +30,7 @@ from fsage.plan.estimates import Outlook
 
 
 def doing_of(log: Path) -> Path:
-    """Where stands what a playbook's command does at the moment."""
+    """Where stands what a playbook's command does at the moment: the action plugin puts there what it hears."""
     return log.with_suffix(".doing")
 
 
@@ -63,20 +63,16 @@ class Line(NamedTuple):
         return self.what + self.left
 
 
-class Doing:
-    """What a playbook's command does at the moment, as its host tells (fsage.host.targets.claims)."""
+def heard(log: Path) -> tuple[str, int]:
+    """What a playbook's command does at the moment, as its host tells (fsage.host.targets.claims).
 
-    def __init__(self, log: Path) -> None:
-        """`log`: the playbook's; beside it the action plugin puts what it hears."""
-        self.path = doing_of(log)
-
-    def __call__(self) -> tuple[str, int]:
-        """In words, and how many of the requested cells are measured; no words where it is not known."""
-        try:
-            noted = json.loads(self.path.read_bytes())
-            return str(noted["doing"]), int(noted["cells"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return "", 0
+    In words, and how many of the requested cells are measured; no words where it is not known.
+    """
+    try:
+        noted = json.loads(doing_of(log).read_bytes())
+        return str(noted["doing"]), int(noted["cells"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", 0
 
 
 class Progress:
@@ -92,7 +88,7 @@ class Progress:
         # On another machine there is none, and the command that measures tells how many there are.
         self.folder = plan.target.outbox / claim / plan.study.name / state
         self.visible = plan.target.outbox.parent.is_dir()
-        self.doing = Doing(plan.results.log(f"visit_{state}"))
+        self.log = plan.results.log(f"visit_{state}")
         self.began = time.monotonic()
         self.at_start = self._waiting()
         outlook = plan.outlook()
@@ -119,7 +115,7 @@ class Progress:
 
     def __call__(self) -> Line:
         """One line while a visit continues."""
-        words, seen = self.doing()
+        words, seen = heard(self.log)
         if self.visible:  # received results leave the queue
             seen = self._waiting() - self.at_start
         self.seen_at_s += [time.monotonic()] * (min(seen, self.in_visit) - self._seen)

@@ -72,6 +72,9 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
     spec = target.spec
     tree = _told(site, "directory", spec["directory"])
     home = _told(site, "home", f"{spec['home']}/{spec['name']}")
+    places: tuple[str, ...] = (tree,)
+    if target.of_kind.own_stores:
+        places = (spec["image_dir"] or home, spec["mount_dir"])
     listed = [
         Act(
             clients,
@@ -93,47 +96,49 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             f"files are written, read and deleted, as {spec['run_as'] or user_words(site)}",
             "release deletes them",
             programs=("fio", "mpirun", "srun", "ior", "mdtest", "blastn", "python3", "setpriv"),
-            places=(tree,) if not target.of_kind.own_stores else (spec["image_dir"] or home, spec["mount_dir"]),
+            places=places,
         ),
         *_tunables(site, plans),
+        Act(
+            clients,
+            "a file beside the target shows, when it is made or claimed, whether direct I/O works there",
+            "it is removed at once",
+            places=(f"{PurePath(places[0]).parent}/.fsage-direct-*",),
+        ),
     ]
-    beside = PurePath(spec["image_dir"] or home if target.of_kind.own_stores else tree).parent
-    what = "a file beside the target shows, when it is made or claimed, whether direct I/O works there"
-    listed.append(Act(clients, what, "it is removed at once", places=(f"{beside}/.fsage-direct-*",)))
     if target.of_kind.own_stores:
-        listed.append(
-            Act(
-                clients,
-                "images are made, formatted, and mounted where only fsage's commands see them, anew before each phase. "
-                "A device model needs a control group",
-                "release and local_target.yml with state absent",
-                programs=(
-                    "mkfs.*",
-                    "wipefs",
-                    "mount",
-                    "dumpe2fs",
-                    "e2freefrag",
-                    "xfs_db",
-                    "btrfs",
-                    "udevadm",
-                ),
-                places=("/dev", "/sys/block", "/sys/fs/cgroup", "/sys/fs/ext4", "/tmp/fsage-attempt-*"),
-            )
-        )
+        listed.append(_mounted(clients))
+    listed += _for_others(site, target, clients, tree)
+    if spec["kind"] in plugins.having("site"):
+        listed += plugins.of_study(spec["kind"], "site").acts(site, target, plans, phases)
+    return listed
+
+
+def _mounted(clients: str) -> Act:
+    """What is done with images, which fsage makes."""
+    return Act(
+        clients,
+        "images are made, formatted, and mounted where only fsage's commands see them, anew before each phase. "
+        "A device model needs a control group",
+        "release and local_target.yml with state absent",
+        programs=("mkfs.*", "wipefs", "mount", "dumpe2fs", "e2freefrag", "xfs_db", "btrfs", "udevadm"),
+        places=("/dev", "/sys/block", "/sys/fs/cgroup", "/sys/fs/ext4", "/tmp/fsage-attempt-*"),
+    )
+
+
+def _for_others(site: Site, target: Target, clients: str, tree: str) -> Iterator[Act]:
+    """What is done for the sake of others: the bytes of a day are limited, and a probe watches what they suffer."""
     if _allowed(site, target)["gib_a_day"]:
         note = f"{_told(site, 'notes', str(usual_home()))}/written.*"
-        listed.append(Act(clients, "the bytes of the day are noted", "release, once the day is over", places=(note,)))
-    stop_if = spec["stop_if"]
+        yield Act(clients, "the bytes of the day are noted", "release, once the day is over", places=(note,))
+    stop_if = target.spec["stop_if"]
     if stop_if:
         what = (
             "a probe beside states, calibration and cells looks up a name, and reads and writes 64 KiB on each OST "
             f"that is used, every {EVERY_S:g} s at least; stop_if: {_words(stop_if)}"
         )
         undone = "release removes its files, 1 MiB each"
-        listed.append(Act(clients, what, undone, programs=("python", "python3"), places=(f"{tree}/.fsage/probe",)))
-    if spec["kind"] in plugins.having("site"):
-        listed += plugins.of_study(spec["kind"], "site").acts(site, target, plans, phases)
-    return listed
+        yield Act(clients, what, undone, programs=("python", "python3"), places=(f"{tree}/.fsage/probe",))
 
 
 def missing_cells(plans: Iterable[Plan]) -> list[Cell]:
@@ -269,10 +274,7 @@ def _words(block: Json) -> str:
 def by_state(plans: Iterable[Plan]) -> Iterator[list[Step]]:
     """The steps of each state that is still to be measured, each built from empty."""
     for plan in plans:
-        scale = plan.target.file_scale
-        seed = plan.study.states.seed or 0
-        for name in plan.missing:
-            yield [step.on_target(scale, seed) for step in plan.states[name].steps(scale, seed)]
+        yield from map(plan.estimates.steps, plan.missing)
 
 
 def _files_of(cell: Cell, target: Target) -> int:

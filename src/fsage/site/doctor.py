@@ -60,10 +60,7 @@ class Diagnosis(NamedTuple):
         """Tables as lists of {"name", "detail", "runs", "obstacles"}; `held`: of {"name", "detail", "give_back"}."""
         tables: dict[str, list[dict[str, object]]] = {}
         for table, checks in self.checks().items():
-            tables[table] = []
-            for check in checks:
-                name, detail, obstacles = check
-                tables[table].append({"name": name, "detail": detail, "runs": check.runs, "obstacles": obstacles})
+            tables[table] = [{**check._asdict(), "runs": check.runs} for check in checks]
         tables["held"] = [holding._asdict() for holding in self.held]
         return tables
 

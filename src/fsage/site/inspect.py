@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from fsage import seam
@@ -58,7 +59,7 @@ def inspect(inventory: Path, tuned: bool = False) -> Site:
 
     `tuned`: also try on servers what tune_prealloc.yml needs.
     """
-    groups = _groups(inventory)
+    groups = groups_of(_read(inventory))
     names = sorted(set().union(*groups.values()))
     if not names:
         return Site([], tuple(groups))
@@ -89,7 +90,7 @@ def user_of(inventory: Path, group: str = "clients") -> str:
     """
     inventory_json = _read(inventory)
     variables = inventory_json.get("_meta", {}).get("hostvars", {})
-    names = _groups(inventory, inventory_json).get(group, [])
+    names = groups_of(inventory_json).get(group, [])
     named = sorted({login_of(name, variables.get(name, {})) for name in names}) or [getpass.getuser()]
     if len(named) > 1:
         raise StudyError(f"inventory {inventory} has several users ({', '.join(named)}): rules are for one; name one")
@@ -132,10 +133,8 @@ def _read(inventory: Path) -> Json:
     return inventory_json
 
 
-def _groups(inventory: Path, read: Json | None = None) -> dict[str, list[str]]:
-    """Group -> hosts, as Ansible reads the inventory."""
-    listed = read or _read(inventory)
-
+def groups_of(listed: Json) -> dict[str, list[str]]:
+    """Group -> hosts, of an inventory as Ansible reads it."""
     groups: dict[str, list[str]] = {}
 
     def walk(group: str) -> list[str]:
@@ -235,11 +234,8 @@ def with_tuned_servers(plans: Sequence[Plan]) -> list[str]:
 
 
 def _tunes_servers(plan: Plan) -> bool:
-    for state in plan.states.values():
-        for step in state.steps(plan.target.file_scale, plan.study.states.seed or 0):
-            if step.server_preallocation_bytes():
-                return True
-    return False
+    steps = chain.from_iterable(map(plan.estimates.steps, plan.states))
+    return any(step.server_preallocation_bytes() for step in steps)
 
 
 def _untuned(site: Site, plans: Sequence[Plan]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -78,6 +79,12 @@ from fsage.text.strict import (
 MOST_STATES = 10_000
 MOST_ENTRIES = 100
 """Most entries of a list that each cell or state is compared with."""
+READ_BESIDE: dict[str, tuple[Callable[[object, Any], object], str]] = {
+    "sentinels": (Sentinels.read, "cells"),
+    "traces": (Traces.read, "cells"),
+    "compare": (Compare.read, "states"),
+}
+"""Blocks that are read beside another block, and which."""
 
 
 class StudyError(ValueError):
@@ -155,11 +162,15 @@ class Study(Strict):
     additional_cells: list[Annotated[Any, AnyOf(additional_schemas, AdditionalCells.read)]] = Field(
         [], description="additional cells of another workload, in all states or in the named ones"
     )
-    sentinels: Any = Field(None, description="one cell that is repeated in each state, to show drift; null: none")
+    sentinels: Annotated[Any, SENTINELS] | None = Field(
+        None, description="one cell that is repeated in each state, to show drift; null: none"
+    )
     reference_reads: ReferenceReads | None = Field(
         None, description="one range of the device, read before and after each state; null: none"
     )
-    traces: Any = Field(None, description="cells whose requests to the device are recorded; null: none")
+    traces: Annotated[Any, TRACES] | None = Field(
+        None, description="cells whose requests to the device are recorded; null: none"
+    )
     only: list[Json] = Field([], description="keep the combinations that match one of these; []: all")
     exclude: list[Json] = Field([], description="leave out the combinations that match one of these")
     tuning: Annotated[dict[str, object], PlainValidator(_read_tuning, json_schema_input_type=_Tuning)] = Field(
@@ -175,7 +186,7 @@ class Study(Strict):
         [], description="what the report says first"
     )
     count: Count = Field(Count.model_validate({}), description="what `fsage count` does with it, which times nothing")
-    compare: Any = Field(None, description="another study to compare with; null: none")
+    compare: COMPARE = Field(None, description="another study to compare with; null: none")
 
     _narrowed: list[Filter] = PrivateAttr([])
     _turns: bool = PrivateAttr(False)
@@ -192,20 +203,13 @@ class Study(Strict):
 
     # What depends on other blocks is read only where these are in order: their own problems are said first.
 
-    @field_validator("sentinels", mode="plain", json_schema_input_type=Annotated[Any, SENTINELS] | None)
+    @field_validator("sentinels", "traces", "compare")
     @classmethod
-    def _read_sentinels(cls, block: object, info: ValidationInfo) -> Sentinels | None:
-        planned = info.data.get("cells")
-        if planned and block is not None:
-            return Sentinels.read(block, planned)
-        return None
-
-    @field_validator("traces", mode="plain", json_schema_input_type=Annotated[Any, TRACES] | None)
-    @classmethod
-    def _read_traces(cls, block: object, info: ValidationInfo) -> Traces | None:
-        planned = info.data.get("cells")
-        if planned and block is not None:
-            return Traces.read(block, planned)
+    def _read_beside(cls, block: object, info: ValidationInfo) -> object:
+        read, needed = READ_BESIDE[str(info.field_name)]
+        other = info.data.get(needed)
+        if other and block is not None:
+            return read(block, other)
         return None
 
     @field_validator("only", "exclude", mode="plain")
@@ -237,14 +241,6 @@ class Study(Strict):
                 with wrong.at(index, "at"):
                     read.append(line.model_copy(update={"at": planned.params_of(line.at)}))
         return read
-
-    @field_validator("compare", mode="plain", json_schema_input_type=COMPARE)
-    @classmethod
-    def _read_compare(cls, block: object, info: ValidationInfo) -> Compare | None:
-        states = info.data.get("states")
-        if states and block is not None:
-            return Compare.read(block, states)
-        return None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Study:

@@ -179,9 +179,9 @@ class CellAxes:
             return (self.fixed[key],)
         return self.axes.get(key, ())
 
-    def params(self, levels: dict[str, object], iteration: int = 1) -> dict[str, object]:
+    def params(self, levels: dict[str, object]) -> dict[str, object]:
         """Return all parameters of a cell, the workload's defaults filled in; raises ValidationError."""
-        return of_workload(self.workload, **{**self.fixed, **levels, "iteration": iteration})
+        return of_workload(self.workload, **{**self.fixed, **levels, "iteration": 1})
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:

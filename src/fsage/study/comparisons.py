@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema, field_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WithJsonSchema, field_validator
 
 from fsage import recipes, workloads
 from fsage.base import Json, Refusal
@@ -64,16 +64,13 @@ def read_targets(block: object) -> object:
         refuse(problems_of(error, Bind))
 
 
-MKFS = r"^(default|-[A-Za-z] [\w.=,:^]+( -[A-Za-z] [\w.=,:^]+){0,7})$"
-
-
-def _options(words: str) -> str:
-    if not re.match(MKFS, words):
-        raise ValueError(f"{show(words)} is no option with a value that is no path, such as '-b 1024', nor default")
-    return words
-
-
-Mkfs = Annotated[str, AfterValidator(_options), Field(json_schema_extra={"pattern": MKFS})]
+Mkfs = Annotated[
+    str,
+    Spelled(
+        r"(default|-[A-Za-z] [\w.=,:^]+( -[A-Za-z] [\w.=,:^]+){0,7})",
+        "an option with a value that is no path, such as '-b 1024', nor default",
+    ),
+]
 """A level of the axis `mkfs`: up to eight options with their values."""
 LAYOUTS = 30
 MOST = 1000

@@ -217,7 +217,10 @@ def _allowed(value: object, choices: Iterable[str]) -> str:
 
 _KINDS = {
     "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "string_type": "text (quote what looks like a number)",
     "bool_type": "true or false",
     "list_type": "a list, such as [a, b]",
