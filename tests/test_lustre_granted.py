@@ -15,6 +15,7 @@ from fsage.base import Failure, Refusal
 from fsage.host import helper
 from fsage.host.__main__ import main
 from fsage.host.system import privilege, settings
+from fsage.studies.lustre.helper import VERBS
 from fsage.studies.lustre.host import servers
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
@@ -22,7 +23,7 @@ LLITE = "llite.lustre-ff11000110ffb000"
 
 
 HOLDER = {"target": "own", "home": "/home/ada/fsage/own", "run": None}
-EVERY = {**helper.OF_CLIENTS, **helper.OF_SERVERS}
+EVERY = {**VERBS[helper.CLIENTS], **VERBS[helper.SERVERS]}
 
 
 @pytest.fixture(autouse=True)

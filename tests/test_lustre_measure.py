@@ -13,11 +13,12 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats,
 from fsage.base import Refusal
 from fsage.host import claiming, states
 from fsage.host.cells import measure
-from fsage.host.system import lctl, settings
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim
 from fsage.model import structure
 from fsage.model.declaration import complete
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import clients, ldiskfs
 from fsage.studies.lustre.host.lustre import Lustre
 from fsage.studies.lustre.host.osts import LustreOsts

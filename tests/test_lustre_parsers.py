@@ -9,9 +9,9 @@ from lustre_site import NEIGHBOUR, SERVERS, recorded, session
 
 from fsage.base import Failure, Refusal
 from fsage.host.__main__ import way_out
-from fsage.host.system import lctl
 from fsage.host.targets import budget
 from fsage.model.declaration import complete
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import clients, servers, space, stripes
 
 MIB = 1 << 20

@@ -16,12 +16,13 @@ import pytest
 from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
 from tiers import first_of
 
+import fsage
 from fsage.base import Failure, Refusal
 from fsage.host import claiming, helper, states
 from fsage.host.__main__ import hold
 from fsage.host.remote import probe
 from fsage.host.structure import fillers
-from fsage.host.system import files, lctl, privilege
+from fsage.host.system import files, privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -30,7 +31,7 @@ from fsage.model import structure
 from fsage.model.declaration import complete
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
-from fsage.studies.lustre.host import lustre as kind
+from fsage.studies.lustre.helper import VERBS, lctl
 from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
 from fsage.studies.replica.host import free_space_layout
@@ -272,15 +273,15 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     (why,) = probe.probe(spec, {"hosts": hosts, "launches": True}, False)["probe"]["unreached"].items()
     assert why[0] == "oss1" and why[1].endswith("Permission denied (publickey).")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
-    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in kind.ON_SERVERS)]
+    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in VERBS[helper.SERVERS])]
     for verb in on_servers:
         site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync lustre"))
     why = probe.unreached(complete(spec), hosts)["oss2"]
     assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync lustre: install the rules of `fsage site")
     assert {"hello", *probe.PLAIN} == {*helper.VERBS}
-    assert (set(kind.ON_CLIENTS), set(kind.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
-    asked = {*privilege.VERBS, lctl.FREE_SPACE}
-    assert asked == {*probe.PLAIN, *helper.OF_CLIENTS, *helper.OF_SERVERS, *helper.OF_NETWORK}
+    sources = "".join(path.read_text() for path in Path(fsage.__file__).parent.rglob("*.py"))
+    asked = {*re.findall(r'@(?:privilege\.)?privileged\("([a-z-]+)"\)', sources), lctl.FREE_SPACE}
+    assert asked == {*probe.PLAIN, *VERBS[helper.CLIENTS], *VERBS[helper.SERVERS]}
 
 
 @pytest.mark.parametrize("alone", first_of(False, True))

@@ -15,9 +15,10 @@ from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, lustre_target
 from fsage.base import Failure, Refusal
 from fsage.host import __main__ as agent
 from fsage.host import claiming
-from fsage.host.system import lctl, settings
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import clients
 
 pytestmark = pytest.mark.root

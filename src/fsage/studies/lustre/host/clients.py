@@ -22,13 +22,14 @@ from typing import NamedTuple
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
-from fsage.host.system import caches, lctl, privilege, settings
-from fsage.host.system.lctl import TUNABLES, tunable
+from fsage.host.system import caches, privilege, settings
 from fsage.host.system.settings import Holder
 from fsage.layouts.machine import Mount
 from fsage.model.answers import Dropped
 from fsage.model.tuning import OF_LUSTRE
 
+from ..helper import lctl
+from ..helper.lctl import TUNABLES, tunable
 from ..model import LustreSpec
 
 NOTHING_FOUND = 1  # exit status of findmnt

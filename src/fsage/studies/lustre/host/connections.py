@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fsage.base import Failure, Refusal, in_words
-from fsage.host.system import lctl
 from fsage.layouts.machine import Mount
 from fsage.model import declaration
 from fsage.model.signs import Connection, Look
 from fsage.model.target import Spec
 
+from ..helper import lctl
 from .clients import fsname_of, instance_of
 
 LNET_TROUBLE = re.compile(
@@ -34,7 +34,7 @@ def look(spec: Spec, below: Sequence[Mount]) -> Look:
         except (OSError, Failure, Refusal) as why:
             absent["connections"] = in_words(why)
         try:
-            seen["lnet"] = lnet(lctl.network_counters())
+            seen["lnet"] = lnet(lctl.network_counters(fsname))
         except (OSError, Failure, Refusal) as why:
             absent["lnet"] = in_words(why)
     return seen

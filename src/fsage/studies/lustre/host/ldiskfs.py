@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.base.shell import run
-from fsage.host.system import files, lctl, settings
+from fsage.host.system import files, settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets.preallocation import Requested, size_words
 from fsage.layouts import dumpe2fs
@@ -23,6 +23,7 @@ from fsage.layouts.store import NotThisText
 from fsage.model.declaration import home_of
 from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import lustre_of
 
 BLOCK_BYTES = 4096

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from fsage.api.helper import CLIENTS, SERVERS
 from fsage.base import GIB, MIB, Failure, Json, JsonView, Refusal, in_words
 from fsage.base.shell import run
 from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.system import files, lctl, places, privilege, settings
+from fsage.host.system import files, places, privilege, settings
 from fsage.host.system import space as space_of
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, directories, lease
@@ -31,7 +32,9 @@ from fsage.model.answers import Dropped
 from fsage.model.claim import Claim, LustreClaim
 from fsage.model.target import Spec
 
+from .. import helper
 from .. import model as facts
+from ..helper import lctl
 from ..instruments import others, server_cache
 from ..model import LustreSpec, lustre_of
 from . import clients, connections, marks, preallocation, servers, space, stripes
@@ -39,11 +42,6 @@ from .format import format_osts
 from .osts import LustreOsts, above_claim, declared_numbers, usable_bytes, usable_osts, why_without
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
-ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")
-ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
-"""Verbs of root's helper (fsage.host.helper) that a user needs."""
-
-
 TREES = ("filler", "measured")
 
 
@@ -218,7 +216,8 @@ class Lustre(facts.Lustre, Directory):
 
     @classmethod
     def granted(cls, spec: Spec, server: bool) -> list[list[str]]:
-        return [[verb, lustre_of(spec)["fsname"]] for verb in (ON_SERVERS if server else ON_CLIENTS)]
+        verbs = helper.VERBS[SERVERS if server else CLIENTS]
+        return [[verb, lustre_of(spec)["fsname"]] for verb in verbs]
 
     @classmethod
     def holders(cls) -> list[Holder]:

@@ -11,10 +11,11 @@ import os
 from pathlib import Path
 
 from fsage.base import Refusal
-from fsage.host.system import files, lctl, privilege
+from fsage.host.system import files, privilege
 from fsage.model.claim import Claim
 from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import lustre_of
 from . import clients
 from .osts import declared_numbers

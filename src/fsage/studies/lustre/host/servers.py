@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping
 
 from fsage.base import Failure, Json, Refusal
 from fsage.base.message import shown
-from fsage.host.system import lctl
 from fsage.host.targets import OtherHost, Target
 from fsage.host.targets.kinds import Remote, Servers
 from fsage.layouts import ext4
@@ -31,6 +30,7 @@ from fsage.model.declaration import complete, fsname_of
 from fsage.model.request import Request
 from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import LustreSpec, lustre_of
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")

@@ -12,11 +12,11 @@ from typing import ClassVar, cast
 
 from fsage.base import Failure, Json
 from fsage.host.instruments import Instrument, Visit
-from fsage.host.system import lctl
 from fsage.model.device import PLACES
 from fsage.model.observation import Extents, PhaseResult
 from fsage.model.request import Cell, Phase
 
+from ..helper import lctl
 from ..host import ldiskfs, space, stripes
 from ..host.servers import Counted, between, stats
 from ..model import lustre_of

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fsage.base import JsonView
-from fsage.host.system import lctl, settings
-from fsage.host.system.lctl import TUNABLES, tunable
+from fsage.host.system import settings
 from fsage.host.system.settings import Holder
 from fsage.host.targets import claims, lease
 from fsage.model.declaration import home_of
 from fsage.model.target import Spec
 
+from ..helper import lctl
+from ..helper.lctl import TUNABLES, tunable
 from ..host import clients, ldiskfs
 from . import server_cache
 

@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 from fsage.base import Failure, Json
 from fsage.base.shell import run
 from fsage.host.instruments import Instrument, Visit
-from fsage.host.system import lctl, settings
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.declaration import complete
 from fsage.model.request import Cell, Phase, Request
 from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import lustre_of
 
 PROPERTY = "primarycache"
