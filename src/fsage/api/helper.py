@@ -4,8 +4,8 @@ The helper is one file that an administrator installs (`fsage site --helper`): t
 this file, and little else of fsage. So the folder imports this file alone. It offers:
 
 - `VERBS`: what can be called on clients, and what on servers, as {CLIENTS: verbs, SERVERS: verbs} (`CLIENTS`,
-  `SERVERS`). A `Verb` is a function of what a user gave. Of that only `fsname`, the file system that his command names,
-  was allowed by the rules of sudo, and `user` is his number. The function checks all, and values have bounds;
+  `SERVERS`). A `Verb` is a function of what a user gave. The rules of sudo allowed `fsname` alone, the file system that
+  his command names, and `user` is his number. The function checks all else, and its values have bounds;
 - `undo()`: puts back what was set for anybody, a sentence each: for administrators.
 
 On the side of the user the same folder has functions that do it:
@@ -13,7 +13,9 @@ On the side of the user the same folder has functions that do it:
 - `privileged(verb)`: makes of a function one that root does itself, and a user by the helper;
 - `helper_command(verb, fsname)`: the words that call a verb, where its answer is a long text on standard output;
 - `settings`: what was set on a host is noted in one place for all users. `Kind`: how settings of a kind are read and
-  put; `change(holder, kind, wanted)`: set them for a `Holder`, and put back what he held before; `holders(kind)`: all.
+  put; `change(holder, kind, wanted)`: set them for a `Holder`, and put back what he held before. `notes(kind)` has each
+  with its first value and all who set it, `held(holder, kind)` what one did, `holders(kind)` who they are. `same` tells
+  whether two are one, and `described` puts one into words.
 
 Both use:
 

@@ -15,7 +15,7 @@ from fsage.host.filesystems import Preallocation
 from fsage.host.system import files
 from fsage.host.targets import Target, lease
 from fsage.host.targets.opening import opened
-from fsage.host.targets.preallocation import NOTHING, read, settings_in, step_words
+from fsage.host.targets.preallocation import NOTHING, read, step_words, wanted
 from fsage.model.request import Request
 from fsage.model.tuning import PREALLOCATION
 
@@ -35,11 +35,11 @@ def _tune(target: Target, request: Request, check: bool) -> Json:
     noted = files.read_json(path) or {}
     earlier = noted.get(PREALLOCATION)
     restore = requested["state"] == "restored"
-    wanted = settings_in(requested) or (earlier or {}).get("asked") or {}
-    if not wanted and not restore:
+    asked = wanted(requested, earlier)
+    if not asked and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
-    entry: Json = {"asked": wanted}
-    size_bytes = read(wanted).size_bytes
+    entry: Json = {"asked": asked}
+    size_bytes = read(asked).size_bytes
     filesystem = filesystems.get(target.filesystem)
     if target.has_osts:
         entry |= {} if restore else target.osts.preallocated(request, earlier or {})

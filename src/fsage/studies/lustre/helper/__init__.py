@@ -73,7 +73,10 @@ def counters(given: Json) -> str:
 def free_space(given: Json) -> None:
     """The free extents of an OST of a server, as dumpe2fs prints them."""
     fsname = check_fsname(given.get("fsname"))
-    lctl.print_free_space(check_ost(fsname, given.get("ost")))
+    ost = str(given.get("ost"))
+    if not lctl.is_ost(fsname, ost):
+        raise Refusal(f"{shown(ost)} is not the name of an OST of {fsname}")
+    lctl.print_free_space(ost)
 
 
 VERBS: dict[str, dict[str, Verb]] = {
@@ -152,10 +155,3 @@ def check_fsname(fsname: object) -> str:
     if not isinstance(fsname, str) or not re.fullmatch(FSNAME, fsname):
         raise Refusal(f"{shown(fsname)} is not the name of a Lustre file system")
     return fsname
-
-
-def check_ost(fsname: str, ost: object) -> str:
-    """The name of an OST of a file system, checked. Raises Refusal."""
-    if not isinstance(ost, str) or not re.fullmatch(rf"{re.escape(fsname)}-OST[0-9a-f]{{4}}", ost):
-        raise Refusal(f"{shown(ost)} is not the name of an OST of {fsname}")
-    return ost

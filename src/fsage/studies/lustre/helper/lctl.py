@@ -57,6 +57,16 @@ def version() -> str:
     return run(["lctl", "get_param", "-n", "version"]).stdout.strip()
 
 
+def is_ost(fsname: str, name: object) -> bool:
+    """Whether a name is that of an OST of a file system (lustre-OST000a)."""
+    return isinstance(name, str) and re.fullmatch(rf"{re.escape(fsname)}-OST[0-9a-f]{{4}}", name) is not None
+
+
+def number_of(name: str) -> int:
+    """The number in the name of an OST."""
+    return int(name[-4:], 16)
+
+
 def names(listed: Sequence[str]) -> str:
     """The first three names and the number of the others, for a message."""
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

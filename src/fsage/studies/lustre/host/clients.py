@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Json, Refusal
-from fsage.base.shell import run
-from fsage.host.system import caches, privilege, settings
-from fsage.host.system.settings import Holder
+from fsage.api.helper import OF_LUSTRE, settings
+from fsage.api.host import caches, run
+from fsage.api.model import Failure, Json, Refusal
+from fsage.api.target import Dropped, why_not_root
 from fsage.layouts.machine import Mount
-from fsage.model.answers import Dropped
-from fsage.model.tuning import OF_LUSTRE
 
 from ..helper import lctl
 from ..helper.lctl import TUNABLES, tunable
@@ -144,7 +142,7 @@ def silent(fsname: str, of_mount: str = "", osts: list[int] | None = None) -> di
         if len(words) < 2 or words[1] in ANSWERS or LEFT_OUT in words or of_mount not in full:
             continue
         name = words[0].removesuffix("_UUID")
-        if osts is None or "-OST" not in name or int(name[-4:], 16) in osts:
+        if osts is None or "-OST" not in name or lctl.number_of(name) in osts:
             lost[name] = words[1]
     return lost
 
@@ -162,20 +160,14 @@ def drop_caches(mount: Path, fsname: str, files: list[Path]) -> Dropped:
     """
     if not caches.may_drop():
         return caches.drop(files)
-    began = time.monotonic()
     connections = f"{fsname}-{{}}-{instance_of(mount, fsname)}"
-    locks, _ = give_locks_back(connections)
-    pages, method = caches.drop_pages(files)
-    _, left = give_locks_back(connections)
+    counts: list[tuple[int, int]] = []
+    dropped = caches.drop(files, before=lambda: counts.append(give_locks_back(connections)))
+    locks = counts[0][0]
+    left = counts[-1][1]
     others = f" ({left} of others' stay)" if left else ""
-    return {
-        **caches.drop_names(files),
-        "seconds": time.monotonic() - began,
-        "cached_pages": pages,
-        "method": f"lru_size=clear{others}, {method}",
-        "locks": locks,
-        "locks_left": left,
-    }
+    method = f"lru_size=clear{others}, {dropped['method']}"
+    return {**dropped, "method": method, "locks": locks, "locks_left": left}
 
 
 def give_locks_back(connections: str) -> tuple[int, int]:
@@ -221,7 +213,9 @@ def known_tunables(mount: Path, fsname: str) -> dict[str, str]:
     return {name: " or ".join(sorted(several)) for name, several in values.items()}
 
 
-def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool) -> tuple[bool, list[str], Json]:
+def tune(
+    mount: Path, wanted: Mapping[str, object], holder: settings.Holder, check: bool
+) -> tuple[bool, list[str], Json]:
     """Have a target set `wanted` (name -> whole number) and nothing else: what it set before goes back.
 
     Returns whether anything changed (or would), a sentence for each, and for each name `asked`, `before` and `now`, or
@@ -237,7 +231,7 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         has = tunables_now(mount, fsname, name) if name in OF_LUSTRE else {}
         if has:
-            why = privilege.unavailable_because()
+            why = why_not_root()
         else:
             why = f"neither osc nor llite of {fsname} has it"
         if why:
@@ -272,7 +266,7 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
     return bool(steps), [*sentences, *put_back_words(step for step in steps if step[0] in stale)], noted
 
 
-def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
+def put_tunables_back(holder: settings.Holder, check: bool = False) -> list[str]:
     """Let go of all that a target set on this host; a sentence for each tunable that changed by that.
 
     Connections that ended since are left out: after a new mount they have other names and Lustre's own values.
@@ -284,10 +278,9 @@ def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
     return put_back_words(lctl.tune(holder["fsname"], holder, {}))
 
 
-def _stale(holder: Holder, desired: Mapping[str, str]) -> list[str]:
+def _stale(holder: settings.Holder, desired: Mapping[str, str]) -> list[str]:
     """The tunables that a target holds, and wants no more."""
-    own = {full for full, entry in settings.notes(TUNABLES.name).items() if settings.of(holder, entry)}
-    return sorted(own - set(desired))
+    return [full for full in settings.held(holder, TUNABLES.name) if full not in desired]
 
 
 def put_back_words(steps: Iterable[list[str]]) -> list[str]:

@@ -7,11 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.base import Failure, Refusal, in_words
+from fsage.api.model import Failure, Refusal, Spec, in_words
+from fsage.api.target import Connection, Look, declaration
 from fsage.layouts.machine import Mount
-from fsage.model import declaration
-from fsage.model.signs import Connection, Look
-from fsage.model.target import Spec
 
 from ..helper import lctl
 from .clients import fsname_of, instance_of

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import MIB, Failure, Json
-from fsage.base.shell import run
-from fsage.host.structure import fillers
-from fsage.host.targets import Target
-from fsage.model import structure
-from fsage.model.structure import Notes, Segment
+from fsage.api.host import Target, run
+from fsage.api.model import ALL_OSTS, MIB, Failure, Json, JsonView, Segment
+from fsage.api.target import fillers, structure
 
 from ..model import LustreSpec, Striping, lustre_of
 
@@ -115,7 +112,7 @@ def set_on(directory: Path, wanted: Striping, declared: LustreSpec, turn: int = 
 def in_turn(declared: LustreSpec, count: int, turn: int) -> tuple[int, ...]:
     """The OSTs of a target's list on which `count` stripes lie, from number `turn` of them on; none without a list."""
     osts = declared["osts"] or ()
-    count = len(osts) if count == structure.ALL_OSTS else count
+    count = len(osts) if count == ALL_OSTS else count
     if osts:
         return tuple(osts[(turn + number) % len(osts)] for number in range(count))
     return ()
@@ -209,7 +206,7 @@ def of_files(
     each file that lies elsewhere)}.
     """
     allowed = frozenset(allowed)
-    if declared["stripe_count"] == structure.ALL_OSTS:
+    if declared["stripe_count"] == ALL_OSTS:
         wanted = osts
     else:
         wanted = declared["stripe_count"]
@@ -255,7 +252,7 @@ def placement(target: Target, written: list[Path], segments: Sequence[Segment] =
     return of_files(written, declared, len(usable or osts), segments, usable)
 
 
-def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> Json:
+def of_striped(target: Target, written: list[Path], notes: JsonView) -> Json:
     """The placement of a cell's files in a state (its notes), which may have a layout of its own (of_files)."""
     segments = structure.noted_segments(notes)
     if not _in_folders(notes):
@@ -276,13 +273,13 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
     return {"files": len(written), "looked_at": looked_at, "stripes": dict(stripes_on), "astray": astray}
 
 
-def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
+def make_folders(target: Target, notes: JsonView) -> None:
     """Make the directories of a state's segments, where each segment has one. Raises Failure."""
     if _in_folders(notes):
         cut(target.mounts[0] / "measured", structure.noted_segments(notes), lustre_of(target.spec))
 
 
-def _in_folders(notes: Mapping[str, Notes]) -> bool:
+def _in_folders(notes: JsonView) -> bool:
     return bool(structure.noted_segments(notes)) and notes["stripe"]["realisation"] == structure.SEGMENTS
 
 
