@@ -101,8 +101,7 @@ def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
 def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
-    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
-    site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
+    site.commits()
     inventory = inventory_of(tmp_path / "inventory", spec)
     hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
     groups = hosts["all"]["children"]

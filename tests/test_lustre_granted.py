@@ -89,8 +89,7 @@ def test_what_costs_others_something_is_done_at_a_limited_rate(site: Site, monke
     clock = SimpleNamespace(sleep=lambda seconds: slept.append(round(seconds)), monotonic=lambda: 100.0)
     monkeypatch.setattr(helper, "time", clock)
     monkeypatch.setattr(helper, "AT_ONCE", 3)
-    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
-    site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
+    site.commits()
     for _ in range(helper.AT_ONCE + 3):
         ask("sync")
     assert slept == [0] * helper.AT_ONCE + [1, 2, 3]

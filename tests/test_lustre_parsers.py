@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from lustre_site import NEIGHBOUR, SERVERS, recorded, session
+from lustre_site import FINDMNT, NEIGHBOUR, SERVERS, recorded, session
 
 from fsage.base import Failure, Refusal
 from fsage.host.__main__ import way_out
@@ -17,7 +17,6 @@ from fsage.studies.lustre.host import clients, servers, space, stripes
 MIB = 1 << 20
 KIB = 1 << 10
 PLACE = Path("/mnt/lustre")
-FINDMNT = "findmnt --json --list --types lustre"
 DECLARED = {"mgs": "10.0.2.15@tcp", "fsname": "lustre"}
 
 
