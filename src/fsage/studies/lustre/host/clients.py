@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -205,10 +205,13 @@ def tunables_now(mount: Path, fsname: str, *names: str) -> Values:
     return lctl.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
 
 
-def known_tunables(mount: Path, fsname: str) -> dict[str, str]:
-    """The values of all tunables that a study may set, by name; '8 or 16' where connections differ. Raises Failure."""
+def known_tunables(mount: Path, fsname: str, names: Iterable[str] = OF_LUSTRE) -> dict[str, str]:
+    """The values of tunables, usually all that a study may set, by name; '8 or 16' where connections differ.
+
+    Raises Failure.
+    """
     values: dict[str, set[str]] = {}
-    for full, value in tunables_now(mount, fsname, *OF_LUSTRE).items():
+    for full, value in tunables_now(mount, fsname, *names).items():
         values.setdefault(tunable(full), set()).add(value)
     return {name: " or ".join(sorted(several)) for name, several in values.items()}
 
@@ -241,9 +244,8 @@ def tune(
         noted[name] = {"asked": value, "before": has, "now": has}
         values |= has
         desired |= dict.fromkeys(has, str(value))
-        sentences += words_of_tunables(name, has, {full: str(value) for full in has if has[full] != str(value)}) or [
-            f"{name}: {value} (unchanged)"
-        ]
+        changes = [(full, now, str(value)) for full, now in has.items() if now != str(value)]
+        sentences += sentences_of(changes) or [f"{name}: {value} (unchanged)"]
     stale = _stale(holder, desired)
     if check:
         changed = bool(stale) or any(values[full] != value for full, value in desired.items())
@@ -263,7 +265,7 @@ def tune(
                 full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()
             }
             entry["now"] = {full: desired[full] for full in entry["now"]}  # as read back
-    return bool(steps), [*sentences, *put_back_words(step for step in steps if step[0] in stale)], noted
+    return bool(steps), [*sentences, *sentences_of(step for step in steps if step[0] in stale)], noted
 
 
 def put_tunables_back(holder: settings.Holder, check: bool = False) -> list[str]:
@@ -274,8 +276,8 @@ def put_tunables_back(holder: settings.Holder, check: bool = False) -> list[str]
     if not _stale(holder, {}):
         return []
     if check:
-        return put_back_words(map(list, settings.change(holder, TUNABLES, {}, check=True)))
-    return put_back_words(lctl.tune(holder["fsname"], holder, {}))
+        return sentences_of(settings.change(holder, TUNABLES, {}, check=True))
+    return sentences_of(lctl.tune(holder["fsname"], holder, {}))
 
 
 def _stale(holder: settings.Holder, desired: Mapping[str, str]) -> list[str]:
@@ -283,26 +285,17 @@ def _stale(holder: settings.Holder, desired: Mapping[str, str]) -> list[str]:
     return [full for full in settings.held(holder, TUNABLES.name) if full not in desired]
 
 
-def put_back_words(steps: Iterable[list[str]]) -> list[str]:
-    """A sentence for each tunable of which connections got another value."""
-    sentences: list[str] = []
-    every = sorted(steps)
-    for name in sorted({tunable(full) for full, *_ in every}):
-        of_name = [step for step in every if tunable(step[0]) == name]
-        sentences += words_of_tunables(
-            name, {full: was for full, was, _ in of_name}, {full: value for full, _, value in of_name}
-        )
-    return sentences
+def sentences_of(steps: Iterable[Sequence[str]]) -> list[str]:
+    """A sentence for each tunable that changed, by its full name, from a value to another.
 
-
-def words_of_tunables(name: str, values: Values, wanted: Mapping[str, str]) -> list[str]:
-    """What changes: 'max_rpcs_in_flight: 8 -> 256 at 6 connections'; none where nothing does.
-
-    >>> words("x", {"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
-    ['x: 8 -> 2 at 2 connections']
+    >>> sentences_of([["osc.a.x", "8", "2"], ["osc.b.x", "8", "2"], ["osc.c.x", "4", "2"]])
+    ['x: 4 -> 2 at 1 connections, 8 -> 2 at 2 connections']
     """
-    steps = Counter(f"{values[full]} -> {value}" for full, value in wanted.items())
-    joined = ", ".join(f"{step} at {count} connections" for step, count in steps.items())
-    if joined:
-        return [f"{name}: {joined}"]
-    return []
+    counts: dict[str, Counter[str]] = {}
+    for full, was, now in steps:
+        counts.setdefault(tunable(full), Counter())[f"{was} -> {now}"] += 1
+    sentences = []
+    for name, of_name in sorted(counts.items()):
+        joined = ", ".join(f"{step} at {count} connections" for step, count in sorted(of_name.items()))
+        sentences.append(f"{name}: {joined}")
+    return sentences

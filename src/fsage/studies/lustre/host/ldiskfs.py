@@ -78,14 +78,13 @@ class Ost(NamedTuple):
         """Whether this series lets the allocation pointer be set."""
         return self._pointer_file() is not None
 
-    def set(self, values: Values) -> None:
-        """One write for each value, read back and compared. Raises Failure."""
-        for key, value in values.items():
-            file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
-            write(file, str(value) or OFF)
-            read_back = self.now()[key]
-            if read_back != value:
-                raise Failure(f"{file}: requested {value!r}, reads back {read_back!r}")
+    def set(self, key: str, value: object) -> None:
+        """Write a value, read back and compared. Raises Failure."""
+        file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
+        write(file, str(value) or OFF)
+        read_back = self.now()[key]
+        if read_back != value:
+            raise Failure(f"{file}: requested {value!r}, reads back {read_back!r}")
 
     def _pointer_file(self) -> Path | None:
         files = [self.place / name for name in ("mb_last_group", "mb_last_groups")]
@@ -223,7 +222,7 @@ def _kind(of_name: Mapping[str, tuple[Ost, str]]) -> settings.Kind:
 
     def set_one(name: str, value: object) -> None:
         ost, key = of_name[name]
-        ost.set({key: value})
+        ost.set(key, value)
 
     return settings.Kind(KIND, read, put)
 

@@ -219,7 +219,7 @@ class Lustre(facts.Lustre, Directory):
     @classmethod
     def tunables(cls, spec: Spec) -> Json:
         mount = clients.client_mount(lustre_of(spec), Path(spec["directory"])).point
-        return dict(clients.known_tunables(mount, lustre_of(spec)["fsname"]))
+        return {**clients.known_tunables(mount, lustre_of(spec)["fsname"])}
 
     @classmethod
     def granted(cls, spec: Spec, server: bool) -> list[list[str]]:

@@ -67,8 +67,7 @@ class LustreOsts(ServedOsts):
         count = self.lustre["stripe_count"]
         first = self.lustre["first_ost"]
         if first != stripes.ANY and count != ALL_OSTS and not self.listed:
-            start = numbers.index(first)
-            numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
+            numbers = stripes.around(numbers, numbers.index(first), count)
         return stripes.one_on_each(folder, numbers)
 
     def stripe(self, folder: Path, count: int, stripe_bytes: int) -> None:
@@ -195,22 +194,18 @@ def declared_numbers(lustre: LustreSpec) -> list[int] | None:
 
 def usable_osts(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
     """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
-    if lustre["pool"]:
-        of_pool = declared_numbers(lustre) or []
-        usable = [ost for ost in osts if ost.number in of_pool]
-        if not usable:
-            pool = f"{lustre['fsname']}.{lustre['pool']}"
-            raise Refusal(
-                f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
-            )
-        return usable
-    numbers = [ost.number for ost in osts]
-    missing = sorted(set(lustre["osts"] or ()) - set(numbers))
+    numbers = declared_numbers(lustre)
+    if numbers is None:
+        return osts
+    usable = [ost for ost in osts if ost.number in numbers]
+    if lustre["pool"] and not usable:
+        pool = f"{lustre['fsname']}.{lustre['pool']}"
+        raise Refusal(f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it")
+    there = [ost.number for ost in osts]
+    missing = sorted(set(lustre["osts"] or ()) - set(there))
     if missing:
-        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
-    if lustre["osts"]:
-        return [ost for ost in osts if ost.number in lustre["osts"]]
-    return osts
+        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {there}")
+    return usable
 
 
 def usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
@@ -229,6 +224,5 @@ def usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
         raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
     if first == stripes.ANY or count == ALL_OSTS:
         return sum(ost.available_bytes for ost in osts)
-    start = numbers.index(first)
-    used = [osts[(start + step) % len(osts)] for step in range(count)]
+    used = stripes.around(osts, numbers.index(first), count)
     return min(ost.available_bytes for ost in used) * count

@@ -48,10 +48,10 @@ UNSEEN_S = 10.0  # freeing takes at most so long where no server can be told to 
 Sync = Callable[[], Optional[int]]
 
 
-def parse(text: str) -> list[Ost]:
-    """The OSTs in what `lfs df` prints, by number, without those that are deactivated. Raises Failure."""
+def parse(text: str) -> servers.Read:
+    """What `lfs df` prints. Raises Failure."""
     try:
-        return servers.parse_lfs_df(text.splitlines()).all_osts()
+        return servers.parse_lfs_df(text.splitlines())
     except NotThisText as why:
         raise Failure(str(why)) from why
 
@@ -107,10 +107,7 @@ def _asked(mount: Path) -> tuple[list[Ost], list[servers.Silent]]:
             ran = run([*words, str(mount)], timeout=ANSWER_S, ok=range(256))
             if ran.returncode and not ran.stdout.strip():
                 raise Failure(f"`{' '.join(words)} {mount}` ended with status {ran.returncode}: {ran.stderr.strip()}")
-            try:
-                read = servers.parse_lfs_df(ran.stdout.splitlines())
-            except NotThisText as why:
-                raise Failure(str(why)) from why
+            read = parse(ran.stdout)
             return read.osts, read.silent
         except Silent:
             _did_not_end[mount] = time.monotonic()
@@ -124,8 +121,8 @@ def lost(mount: Path) -> str:
     """Which OSTs and MDTs are deactivated or do not answer, the end of a sentence on an I/O error; '' if all do."""
     try:
         ran = run(["lfs", "df", "--lazy", str(mount)], timeout=ANSWER_S, ok=range(256))
-        read = servers.parse_lfs_df(ran.stdout.splitlines())
-    except (Failure, NotThisText, OSError):
+        read = parse(ran.stdout)
+    except (Failure, OSError):
         return ""
     names = [f"{name} (deactivated)" for name in read.inactive]
     names += [f"{target.name} ({target.why})" for target in read.silent]

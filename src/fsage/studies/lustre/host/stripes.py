@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fsage.api.host import Target, run
 from fsage.api.model import ALL_OSTS, MIB, Failure, Json, JsonView, Segment
@@ -19,6 +19,7 @@ from fsage.api.target import fillers, structure
 
 from ..model import LustreSpec, Striping, lustre_of
 
+T = TypeVar("T")
 KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
 PAIR = re.compile(rf"{KEYS}:[^\S\n]+(\S+)")
 ANY = -1  # any OST may be the first
@@ -113,9 +114,12 @@ def in_turn(declared: LustreSpec, count: int, turn: int) -> tuple[int, ...]:
     """The OSTs of a target's list on which `count` stripes lie, from number `turn` of them on; none without a list."""
     osts = declared["osts"] or ()
     count = len(osts) if count == ALL_OSTS else count
-    if osts:
-        return tuple(osts[(turn + number) % len(osts)] for number in range(count))
-    return ()
+    return tuple(around(osts, turn, count)) if osts else ()
+
+
+def around(osts: Sequence[T], start: int, count: int) -> list[T]:
+    """So many of the OSTs in turn, from number `start` of them on."""
+    return [osts[(start + number) % len(osts)] for number in range(count)]
 
 
 def _where(pool: str | None, osts: Sequence[int]) -> list[str]:
@@ -170,9 +174,10 @@ def compose(directory: Path, segments: Sequence[Segment], declared: LustreSpec) 
         words += _where(declared["pool"], in_turn(declared, segment.stripes, segment.first))
     run(["lfs", "setstripe", *words, str(directory)])
     now = [component[:3] for component in components_of(directory, "-d")]
-    if now != _components_wanted(segments):
+    wanted = _components_wanted(segments)
+    if now != wanted:
         raise Failure(
-            f"{directory}: requested components (start, stripes, bytes of a stripe) {_components_wanted(segments)}, "
+            f"{directory}: requested components (start, stripes, bytes of a stripe) {wanted}, "
             f"`lfs getstripe -d` shows {now}"
         )
 
@@ -210,6 +215,7 @@ def of_files(
         wanted = osts
     else:
         wanted = declared["stripe_count"]
+    wanted_parts = _components_wanted(segments)
     stripes: Counter[int] = Counter()
     astray = []
     every = sorted(files)
@@ -225,9 +231,9 @@ def of_files(
                     (component.start_bytes, len(set(component.osts)), component.stripe_size_bytes)
                     for component in components
                 ]
-                if parts != _components_wanted(segments):
-                    wanted_parts = f"requested were {_components_wanted(segments)}"
-                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {wanted_parts}")
+                if parts != wanted_parts:
+                    requested = f"requested were {wanted_parts}"
+                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {requested}")
             elif len(components) > 1 or len(set(osts_of_file)) != wanted:
                 astray.append(
                     f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, requested were {wanted}"

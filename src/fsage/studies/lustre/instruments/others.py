@@ -48,14 +48,12 @@ def _not_as_named(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> lis
     names = [name for name in sorted(tuning) if "unsupported" not in noted.get(name, {})]
     if not names:
         return []
-    values: dict[str, set[str]] = {}
-    for full, value in clients.tunables_now(place, fsname, *names).items():
-        values.setdefault(tunable(full), set()).add(value)
+    values = clients.known_tunables(place, fsname, names)
     return [
-        f"{name} of {os.uname().nodename} is {' or '.join(sorted(values.get(name, {'not there'})))}, and the study "
-        f"names {tuning[name]}: tune_clients.yml sets it"
+        f"{name} of {os.uname().nodename} is {values.get(name, 'not there')}, and the study names {tuning[name]}: "
+        "tune_clients.yml sets it"
         for name in names
-        if values.get(name) != {str(tuning[name])}
+        if values.get(name) != str(tuning[name])
     ]
 
 
