@@ -108,6 +108,28 @@ def test_the_helper_has_limits_of_its_own_and_is_not_stopped_halfway() -> None:
     assert tuned.returncode < 0, "all values are set; then it ends, without a traceback"
 
 
+OF_A_PACKAGE = """
+from fsage.api.helper import CLIENTS, SERVERS
+
+VERBS = {CLIENTS: {"scatter-hello": lambda given: given["fsname"]}, SERVERS: {}}
+"""
+
+
+@pytest.mark.root
+def test_a_package_that_is_not_fsages_own_offers_verbs_too(tmp_path: Path) -> None:
+    """The helper has its folder `helper`, and needs nothing else of it."""
+    folder = tmp_path / "scatter" / "helper"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(OF_A_PACKAGE)
+    library = {"PYTHONPATH": LIBRARY, "FSAGE_EXTENSIONS": str(folder.parent)}
+    make = "import sys; from fsage.host import sudoers; sys.stdout.buffer.write(sudoers.program())"
+    made = subprocess.run([AGENT[0], "-c", make], env=library, capture_output=True, check=True)
+    (tmp_path / "program").write_bytes(made.stdout)
+    words = [AGENT[0], "-IS", str(tmp_path / "program"), "scatter-hello", "any"]
+    ran = subprocess.run(words, env={"SUDO_UID": "1"}, input="{}", capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == {"value": "any"}
+
+
 @pytest.mark.long
 @pytest.mark.root
 @needs_sudo
