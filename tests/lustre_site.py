@@ -9,14 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import local_targets
 import pytest
 
-from fsage.host import remote
+from fsage.host import claiming, remote
 from fsage.host.system import caches, settings
 from fsage.studies.lustre.host import space
 
 DATA = Path(__file__).parent / "data" / "lustre"
 UNEXPECTED = 99
+FINDMNT = "findmnt --json --list --types lustre"
+DESTROYS = "lctl get_param -n osp.lustre-OST*.destroys_in_flight"
 
 PROGRAM = """#!{python} -IS
 # Built-in modules alone: this starts in 10 ms.
@@ -80,6 +83,11 @@ class Site:
     def answers(self, more: dict[str, list[dict]]) -> None:
         """The same for many commands, as `session` gives them."""
         (self.place / "answers").write_bytes(marshal.dumps({**self.left(), **more}))
+
+    def commits(self, to_destroy: str = "0\n") -> None:
+        """Its servers commit, and have so many objects still to destroy."""
+        self.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
+        self.answer(DESTROYS, to_destroy)
 
     def left(self) -> dict[str, list[dict]]:
         """Answers that are still to be given, by command."""
@@ -162,7 +170,11 @@ class Knobs:
 
 
 def site_in(place: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Site:
-    """A site whose programs are found first, with less patience, and where dropping caches leaves this machine's be."""
+    """A site whose programs are found first, with less patience, and where dropping caches leaves this machine's be.
+
+    How fast a target is, the first claim of the session has found out.
+    """
+    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
     site = Site(place / "site", programs)
     monkeypatch.setenv("PATH", f"{site.bin}:/usr/bin:/bin:/usr/sbin:/sbin")
     for patience in ("LOOK_EVERY_S", "STILL_S", "UNSEEN_S"):
@@ -192,9 +204,7 @@ def lustre_target(place: Path, site: Site, **more: object) -> dict:
     mount = place / "mnt" / "lustre"
     directory = mount / "fsage"
     directory.mkdir(parents=True)
-    site.answer(
-        "findmnt --json --list --types lustre", recorded("findmnt_lustre.json").replace("/mnt/lustre", str(mount))
-    )
+    site.answer(FINDMNT, recorded("findmnt_lustre.json").replace("/mnt/lustre", str(mount)))
     for asked in (mount, directory):
         site.answer(f"lfs df {asked}", recorded("lfs_df.txt"))
     site.answer(f"lfs path2fid {directory}", recorded("lfs_path2fid.txt"))

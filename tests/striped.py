@@ -7,10 +7,20 @@ import json
 from local_targets import claimed
 
 from fsage import recipes, workloads
-from fsage.model.structure import Step
+from fsage.base import MIB
+from fsage.model.structure import Segment, Step
 from fsage.studies.striping.recipe import States
 
 STORES = 4
+CLAIM = {
+    "kind": "loop",
+    "target": "osts",
+    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
+    "amount_mib": 64,
+    "containers": None,
+    "tools": {"fio": "3.33"},
+}
+"""A claimed target of 16 stores."""
 
 
 def step(name: str, *others: str) -> Step:
@@ -27,14 +37,27 @@ def osts_of(spec: dict, **more: object) -> dict:
     return spec
 
 
+def netflow_task(place: str, segments: list[Segment], **more: object) -> dict:
+    """A phase of workload netflow, as its tasks are told of it; its objects lie in that folder."""
+    return {
+        "seed": 5,
+        "models": 64,
+        "models_read": 9,
+        "block_bytes": 65536,
+        "transfer_bytes": MIB,
+        "segment_bytes": MIB,
+        "direct": False,
+        "segments": segments,
+        "paths": [f"{place}/object{number}" for number in range(segments[-1].first + segments[-1].stripes)],
+        "index": place,
+        **more,
+    }
+
+
 def netflow_phases(place: str, hosts: list[str], tasks_here: int, **more: object) -> list[dict]:
     """Phases of workload netflow for tasks on several hosts, at a file that is an object of that folder."""
-    task = {
-        **{"distribution": "asynchronous", "tasks": tasks_here * len(hosts), "tasks_here": tasks_here, "direct": False},
-        **{"seed": 5, "models": 64, "models_read": 9, "block_bytes": 65536, "transfer_bytes": 1 << 20},
-        **{"segment_bytes": 1 << 20, "segments": [[0, 16 << 20, 1, 16 << 20, 0]]},
-        **{"paths": [f"{place}/object0"], "index": place, **more},
-    }
+    tasks = {"distribution": "asynchronous", "tasks": tasks_here * len(hosts), "tasks_here": tasks_here}
+    task = netflow_task(place, [Segment(0, 16 * MIB, 1, 16 * MIB, 0)], **{**tasks, **more})
     argv = [
         "env",
         "PYTHONPATH={agent}",

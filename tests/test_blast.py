@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import striped
 from hypothesis import given
 from hypothesis import strategies as st
 from local_targets import claimed
@@ -172,16 +173,11 @@ def test_a_search_that_goes_wrong_fails_and_leaves_nothing(osts):
 
 
 CLAIM = {
-    "kind": "loop",
-    "target": "osts",
-    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
+    **striped.CLAIM,
     "amount_mib": 320,
-    "containers": None,
     "tools": {"fio": "3.33", "blastn": "2.12.0+", "makeblastdb": "2.12.0+"},
     "calibration": {"cell_overhead_s": 1.0, "write_mib_s": 2.0, "read_mib_s": 16.0},
 }
-
-
 STEPS = steps_of("blast.1", volumes=79)
 
 

@@ -15,8 +15,8 @@ from lustre_site import Site, lustre_target, recorded, site_in
 from test_playbooks import ansible, done, inventory_of, request
 
 from fsage.base import Refusal
-from fsage.host import helper
 from fsage.host.system import privilege
+from fsage.studies.lustre import helper
 from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
 
@@ -63,13 +63,15 @@ def test_a_users_helper_becomes_dumpe2fs_of_an_ost(site: Site, tmp_path: Path, m
     """No device is named to it, and its text may be longer than an answer."""
     mntdev = "osd-ldiskfs.lustre-OST0000.mntdev"
     site.answer(f"lctl get_param -n {mntdev}", "/dev/vdc\n")
-    code = "import sys; from fsage.host import helper; helper.lustre_free_space(dict(fsname='lustre', ost=sys.argv[1]))"
+    code = (
+        "import sys; from fsage.studies.lustre import helper; helper.free_space(dict(fsname='lustre', ost=sys.argv[1]))"
+    )
     ran = subprocess.run([sys.executable, "-c", code, "lustre-OST0000"], capture_output=True, text=True, check=True)
     assert ran.stdout == (EVIDENCE / "dumpe2fs.txt").read_text()
     assert site.commands() == [f"lctl get_param -n {mntdev}", "dumpe2fs /dev/vdc"]
     for given in ("/dev/vdc", "lustre-OST0000;id", "lustre-MDT0000"):
         with pytest.raises(Refusal, match="is not the name of an OST"):
-            helper.lustre_free_space({"fsname": "lustre", "ost": given})
+            helper.free_space({"fsname": "lustre", "ost": given})
     spec = lustre_target(tmp_path, site)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     monkeypatch.setattr(privilege, "unavailable_because", lambda: None)
@@ -99,8 +101,7 @@ def test_a_server_without_osts_has_none(site: Site, tmp_path: Path) -> None:
 def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Path) -> None:
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
-    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
-    site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
+    site.commits()
     inventory = inventory_of(tmp_path / "inventory", spec)
     hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
     groups = hosts["all"]["children"]

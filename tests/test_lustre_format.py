@@ -6,7 +6,7 @@ from pathlib import Path
 import preloaded
 import pytest
 import yaml
-from lustre_site import lustre_target, recorded, site_in
+from lustre_site import FINDMNT, lustre_target, recorded, site_in
 
 from fsage.base import Failure, Refusal
 from fsage.plan.target import load_target
@@ -23,7 +23,6 @@ MKFS = (
 DUMP = "dumpe2fs -h /dev/vdc"
 HEADER = recorded("dumpe2fs_h.txt")
 OST = recorded("tunefs_lustre_dryrun.txt")
-FINDMNT = "findmnt --json --list --types lustre"
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from fsage.base import Failure, Refusal
 from fsage.host import helper
 from fsage.host.__main__ import main
 from fsage.host.system import privilege, settings
+from fsage.studies.lustre.helper import VERBS
 from fsage.studies.lustre.host import servers
 
 OSC = "lustre-OST0000-osc-ff11000110ffb000"
@@ -22,7 +23,7 @@ LLITE = "llite.lustre-ff11000110ffb000"
 
 
 HOLDER = {"target": "own", "home": "/home/ada/fsage/own", "run": None}
-EVERY = {**helper.OF_CLIENTS, **helper.OF_SERVERS}
+EVERY = {**VERBS[helper.CLIENTS], **VERBS[helper.SERVERS]}
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +89,7 @@ def test_what_costs_others_something_is_done_at_a_limited_rate(site: Site, monke
     clock = SimpleNamespace(sleep=lambda seconds: slept.append(round(seconds)), monotonic=lambda: 100.0)
     monkeypatch.setattr(helper, "time", clock)
     monkeypatch.setattr(helper, "AT_ONCE", 3)
-    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
-    site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
+    site.commits()
     for _ in range(helper.AT_ONCE + 3):
         ask("sync")
     assert slept == [0] * helper.AT_ONCE + [1, 2, 3]

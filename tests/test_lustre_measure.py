@@ -6,18 +6,19 @@ import json
 import os
 from pathlib import Path
 
-import local_targets
 import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, at_servers, brw_stats, lustre_target, recorded
+from states import bring
 
 from fsage.base import Refusal
-from fsage.host import claiming, states
+from fsage.host import states
 from fsage.host.cells import measure
-from fsage.host.system import lctl, settings
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim
 from fsage.model import structure
 from fsage.model.declaration import complete
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import clients, ldiskfs
 from fsage.studies.lustre.host.lustre import Lustre
 from fsage.studies.lustre.host.osts import LustreOsts
@@ -26,7 +27,7 @@ from fsage.studies.paf.model import Populate
 pytestmark = pytest.mark.root
 MIB = 1 << 20
 STEPS = [Populate(1, percent=1, file_bytes=(16 * MIB,), seed=1, files_at_once=4)]
-REQUEST = {"state": "1.00", "steps": STEPS, "study": "test"}
+REQUEST = {"state": "wanted", "steps": STEPS, "study": "test"}
 UNUSED = "lctl get_param " + " ".join(
     f"ldlm.namespaces.lustre-{each}-{INSTANCE}.lock_unused_count" for each in ("OST*-osc", "MDT*-mdc")
 )
@@ -55,9 +56,8 @@ def locks(count: int) -> str:
 
 
 @pytest.fixture
-def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
-    """A target in a state. How fast it is, its first claim of the session has found out."""
-    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
+def spec(tmp_path: Path, site: Site) -> dict:
+    """A target in a state."""
     spec = lustre_target(tmp_path, site)
     place = Path(spec["directory"])
     site.answer(ASKED, brw_stats(25), brw_stats(41))
@@ -65,10 +65,7 @@ def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
     site.answer(CLEAR)
     site.answer(f"lfs getstripe -y {place}/measured/{FILE}", recorded("lfs_getstripe_y_plain_f1.txt"))
     claim.claim(spec, {}, False)
-    states.scrub(spec, REQUEST, False)
-    begun = states.begin("populate", spec, REQUEST, False)
-    states.work(spec, REQUEST, begun)
-    states.end(spec, REQUEST, begun)
+    bring(spec, *STEPS)
     return spec
 
 
@@ -77,8 +74,7 @@ def measured(spec: dict, site: Site | None = None, name: str = "w_1", **more: ob
     request = {**REQUEST, "cells": [{**CELL, "name": name}], **more}
     if site:
         spec["lustre"]["oss"], request = ["oss1"], {**request, **at_servers("oss1")}
-        site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
-        site.answer("lctl get_param -n osp.lustre-OST*.destroys_in_flight", "0\n")
+        site.commits()
         site.answer("lctl get_param osd-*.*.mntdev")
     answer = measure.measure(spec, request, False)
     assert answer["measured"] == 1, answer

@@ -11,17 +11,18 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
-import local_targets
 import pytest
-from lustre_site import SERVERS, Site, at_servers, lustre_target, recorded, session
+from lustre_site import DESTROYS, FINDMNT, SERVERS, Site, at_servers, lustre_target, recorded, session
+from states import bring
 from tiers import first_of
 
+import fsage
 from fsage.base import Failure, Refusal
-from fsage.host import claiming, helper, states
+from fsage.host import helper, states
 from fsage.host.__main__ import hold
 from fsage.host.remote import probe
 from fsage.host.structure import fillers
-from fsage.host.system import files, lctl, privilege
+from fsage.host.system import files, privilege
 from fsage.host.targets import kinds
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
@@ -29,7 +30,7 @@ from fsage.layouts.freespace import Counting
 from fsage.model.declaration import complete
 from fsage.model.structure import Shard
 from fsage.run.runs import identity
-from fsage.studies.lustre.host import lustre as kind
+from fsage.studies.lustre.helper import VERBS, lctl
 from fsage.studies.lustre.host import servers
 from fsage.studies.paf.model import Populate
 from fsage.studies.replica.host import free_space_layout
@@ -39,12 +40,6 @@ MIB = 1 << 20
 CAPACITY_BYTES = 2 * 7256456 << 10
 STEPS = [Populate(1, percent=1, file_bytes=(4 * MIB,), seed=1, files_at_once=4)]
 REQUEST = {"state": "1.00", "steps": STEPS, "study": "test"}
-
-
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How fast the target is, its first claim of the session has found out."""
-    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
 
 
 @pytest.fixture
@@ -70,9 +65,10 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
     assert ours["filesystem_state_known"]
     assert set(ours["lustre"]["osts"]) == {"lustre-OST0000", "lustre-OST0001"}
     place = spec["directory"]
-    assert site.commands() == [
-        *("findmnt --json --list --types lustre", SERVERS),  # for a mark of a claim that is noted nowhere
-        *("findmnt --json --list --types lustre", SERVERS),
+    calibrating = f"lfs df {place}"  # in the first claim of the session
+    assert [command for command in site.commands() if command != calibrating] == [
+        *(FINDMNT, SERVERS),  # for a mark of a claim that is noted nowhere
+        *(FINDMNT, SERVERS),
         f"lfs df {root_of(spec)}",
         "lctl get_param -n version",
         f"lfs path2fid {place}",
@@ -80,7 +76,6 @@ def test_a_claim_notes_what_lfs_df_has_and_marks_the_file_system(whole: dict, si
         f"lfs getstripe -y -d {place}/filler",
         f"lfs setstripe -c 1 -S 1M -i -1 {place}/measured",
         f"lfs getstripe -y -d {place}/measured",
-        f"lfs df {place}",
     ]
     assert json.loads((root_of(spec) / ".fsage-target.json").read_text())["id"] == ours["id"]
     assert not claim.claim(spec, {}, False)["changed"]
@@ -203,10 +198,7 @@ def test_another_client_knows_the_claim_from_the_file_system(spec: dict, tmp_pat
 
 def test_states_are_reached_and_a_scrub_deletes_and_proves_it(spec: dict, site: Site) -> None:
     assert not claim.claim(spec, {}, False)["claim"]["filesystem_state_known"], "others write beside it"
-    states.scrub(spec, REQUEST, False)
-    begun = states.begin("populate", spec, REQUEST, False)
-    states.work(spec, REQUEST, begun)
-    states.end(spec, REQUEST, begun)
+    bring(spec, *STEPS)
     left = list(fillers(Path(spec["directory"])))
     assert len(left) == (4 << 30) // 100 // (4 * MIB)
     site.commands()
@@ -271,15 +263,15 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     (why,) = probe.probe(spec, {"hosts": hosts, "launches": True}, False)["probe"]["unreached"].items()
     assert why[0] == "oss1" and why[1].endswith("Permission denied (publickey).")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
-    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in kind.ON_SERVERS)]
+    on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in VERBS[helper.SERVERS])]
     for verb in on_servers:
         site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync lustre"))
     why = probe.unreached(complete(spec), hosts)["oss2"]
     assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync lustre: install the rules of `fsage site")
     assert {"hello", *probe.PLAIN} == {*helper.VERBS}
-    assert (set(kind.ON_CLIENTS), set(kind.ON_SERVERS)) == (set(helper.OF_CLIENTS), set(helper.OF_SERVERS))
-    asked = {*privilege.VERBS, lctl.FREE_SPACE}
-    assert asked == {*probe.PLAIN, *helper.OF_CLIENTS, *helper.OF_SERVERS, *helper.OF_NETWORK}
+    sources = "".join(path.read_text() for path in Path(fsage.__file__).parent.rglob("*.py"))
+    asked = {*re.findall(r'@(?:privilege\.)?privileged\("([a-z-]+)"\)', sources), lctl.FREE_SPACE}
+    assert asked == {*probe.PLAIN, *VERBS[helper.CLIENTS], *VERBS[helper.SERVERS]}
 
 
 @pytest.mark.parametrize("alone", first_of(False, True))
@@ -377,13 +369,11 @@ def test_servers_commit_and_count_what_is_left(spec: dict, site: Site) -> None:
     assert servers.sync(open_target(spec).osts) is None, "there are none"
     target = open_target(spec)
     target.osts.servers = at_servers("mds1")["hosts"]["servers"]
-    site.answer("lctl set_param -n osd-*.lustre-*.force_sync=1")
-    destroys = "lctl get_param -n osp.lustre-OST*.destroys_in_flight"
-    site.answer(destroys, "2\n1\n")
+    site.commits(to_destroy="2\n1\n")
     assert servers.sync(target.osts) == 3
-    site.answer(destroys)
+    site.answer(DESTROYS)
     assert servers.sync(target.osts) is None, "an OSS does not know"
-    site.answer(destroys, stderr="Input/output error", rc=5)
+    site.answer(DESTROYS, stderr="Input/output error", rc=5)
     with pytest.raises(Failure, match=r"mds1: `lctl get_param .* ended with status 5: Input/output error"):
         servers.sync(target.osts)
     processes = [agent.process for agent in target.osts.agents]

@@ -8,16 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-import local_targets
 import pytest
 from lustre_site import INSTANCE, NEIGHBOUR, Knobs, Site, lustre_target
 
 from fsage.base import Failure, Refusal
 from fsage.host import __main__ as agent
-from fsage.host import claiming
-from fsage.host.system import lctl, settings
+from fsage.host.system import settings
 from fsage.host.targets import lease
 from fsage.host.verbs import claim, tune
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import clients
 
 pytestmark = pytest.mark.root
@@ -26,9 +25,8 @@ RPCS = "max_rpcs_in_flight"
 
 
 @pytest.fixture
-def spec(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> dict:
-    """A claimed target. How fast it is, its first claim of the session has found out."""
-    monkeypatch.setattr(claiming, "_pair", local_targets.remembered)
+def spec(tmp_path: Path, site: Site) -> dict:
+    """A claimed target."""
     spec = lustre_target(tmp_path, site)
     claim.claim(spec, {}, False)
     site.commands()

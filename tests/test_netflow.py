@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from states import MIB
+from striped import netflow_task
 
 from fsage import workloads
 from fsage.base import typed
@@ -111,25 +112,9 @@ def test_shares_are_the_whole_file_once(blocks_there, tasks, transfer_blocks, di
 
 
 def asked(place: Path, layout: str, phase: str, distribution: str = "synchronous", **more) -> dict:
-    segments = LAYOUTS[layout]
-    objects = segments[-1].first + segments[-1].stripes
-    return {
-        "phase": phase,
-        "distribution": distribution,
-        "tasks": 3,
-        "tasks_here": 3,
-        "seed": 5,
-        "models": 64,
-        "models_read": 9,
-        "block_bytes": BLOCK,
-        "transfer_bytes": MIB // 4,
-        "segment_bytes": MIB // 2,
-        "direct": False,
-        "segments": segments,
-        "paths": [str(place / f"object{number}") for number in range(objects)],
-        "index": str(place),
-        **more,
-    }
+    sizes = {"transfer_bytes": MIB // 4, "segment_bytes": MIB // 2}
+    tasks = {"phase": phase, "distribution": distribution, "tasks": 3, "tasks_here": 3}
+    return netflow_task(str(place), LAYOUTS[layout], **{**sizes, **tasks, **more})
 
 
 def command(task: dict) -> list[str]:

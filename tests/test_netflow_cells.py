@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from states import MIB, bring
-from striped import osts_of, step
+from striped import CLAIM, osts_of, step
 
 from fsage import workloads
 from fsage.host.cells import measure
@@ -64,13 +64,8 @@ def test_cells_on_stores_find_what_was_generated_and_a_spoiled_one_fails_visibly
     assert "this is no result of netflow" in told(1, bytes="7")
 
 
-CLAIM = {
-    **{"kind": "loop", "target": "osts", "amount_mib": 64, "containers": None, "tools": {"fio": "3.33"}},
-    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
-}
 LUSTRE = {
-    **{"kind": "lustre", "target": "site", "amount_mib": 64, "containers": None, "tasks": 8, "hosts": ["c1", "c2"]},
-    **{"tools": {}, "stores": [{"mount": "/lustre/fsage"}]},
+    **{**CLAIM, "kind": "lustre", "tasks": 8, "hosts": ["c1", "c2"], "stores": [{"mount": "/lustre/fsage"}]},
     "lustre": {"osts": list(range(16))},
 }
 
@@ -115,7 +110,9 @@ def test_what_no_cell_can_be_made_of_is_said(changes, why):
 
 def test_the_estimate_of_a_cell_is_what_it_takes():
     target = {
-        **{**CLAIM, "amount_mib": 320, "device_model": {"kind": "iocost", "random_iops": 100}},
+        **CLAIM,
+        "amount_mib": 320,
+        "device_model": {"kind": "iocost", "random_iops": 100},
         "calibration": {"cell_overhead_s": 0.6, "read_mib_s": 15.26},
     }
     patterns = [f"netflow.{number}" for number in range(1, 7)]

@@ -23,7 +23,6 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim, preallocation
 from fsage.model.declaration import complete
 from fsage.studies.lustre.host import ldiskfs
-from fsage.studies.lustre.host import preallocation as prealloc
 from fsage.studies.lustre.instruments import others
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,7 +100,7 @@ def test_the_studys_tables_are_known_and_no_others():
     for group in ("12abc", "-1", "01", True, 1.5):
         with pytest.raises(Refusal, match="the number of a block group"):
             requested.read({"group": group})
-    assert requested.settings_in({"size": "", "table": [], "group": 0}) == {"group": 0}
+    assert requested.wanted({"size": "", "table": [], "group": 0}, None) == {"group": 0}
 
 
 class Server:
@@ -132,7 +131,7 @@ class Server:
     def ask(self, check: bool = False, **asked: Any) -> dict[str, Any]:
         """The verb on this server."""
         self.writes.clear()
-        return prealloc.prealloc_osts(self.spec, {"prealloc": {"state": "set", "proc": str(self.proc), **asked}}, check)
+        return ldiskfs.prealloc_osts(self.spec, {"prealloc": {"state": "set", "proc": str(self.proc), **asked}}, check)
 
     def tables(self) -> list[str]:
         """What the OSTs have."""
@@ -200,7 +199,7 @@ def test_of_two_targets_the_last_one_restores_the_tables_that_were_there_first(s
     other = {**server.spec, "name": "other"}
 
     def ask(spec: dict[str, Any], **asked: Any) -> list[str]:
-        prealloc.prealloc_osts(spec, {"prealloc": {"state": "set", "proc": str(server.proc), **asked}}, False)
+        ldiskfs.prealloc_osts(spec, {"prealloc": {"state": "set", "proc": str(server.proc), **asked}}, False)
         return server.tables()
 
     ask(server.spec, size="4MiB")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from states import MIB, bring
-from striped import STORES, osts_of, step
+from striped import CLAIM, STORES, osts_of, step
 
 from fsage import recipes, workloads
 from fsage.host.cells import measure
@@ -73,16 +73,6 @@ def test_a_layout_that_the_target_cannot_have_is_noted_and_its_cells_are_unsuppo
     assert "stripe counts 4 and 8 both become 1 on 2 OSTs" in ready["notes"]["stripe"]["unsupported"]
     with pytest.raises(workloads.Unsupported, match="both become 1 on 2 OSTs"):
         cell(open_target(spec).claim, steps)
-
-
-CLAIM = {
-    "kind": "loop",
-    "target": "osts",
-    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
-    "amount_mib": 64,
-    "containers": None,
-    "tools": {"fio": "3.33"},
-}
 
 
 def test_what_no_cell_can_be_made_of_is_said():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import striped
 
 from fsage.cli import main
 from fsage.plan.results import Results
@@ -17,14 +18,10 @@ ROOT = Path(__file__).parents[1]
 DEFAULT = "  default: IOR.1\n"
 OWN = DEFAULT + "  own: {mine: [%s]}\n  file_size: 4T\n"
 CLAIM = {
+    **striped.CLAIM,
     "id": "one",
-    "kind": "loop",
-    "target": "osts",
-    "stores": [{"mount": f"/mnt/{number}"} for number in range(16)],
     "amount_mib": 320,
     "capacity_bytes": 16 << 30,
-    "containers": None,
-    "tools": {"fio": "3.33"},
     "calibration": {"cell_overhead_s": 1.0, "write_mib_s": 16.0, "read_mib_s": 16.0},
 }
 

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from fsage.api.host import Quota, Target, Work, one_cpu, run
@@ -32,7 +33,9 @@ def database(step: Database, target: Target, done: list[Step], shard: Shard, che
     lustre = target.has_osts
     if target.osts.listed:  # in the order of the list, each file of a directory begins on the same OST
         return Work(0, {"unsupported": "lustre.osts gives all volumes of a segment the same OSTs: declare a pool"})
-    kept, made = make_once(target, step.seed, step.volumes, each, check_lease)
+    version = target.claim["tools"].get("makeblastdb")
+    parameters = {"seed": step.seed, "sequences": each, "count": step.volumes, "makeblastdb": version}
+    kept, made = target.made_once(parameters, partial(_make_all, target, step, each, check_lease))
     quota = Quota(target)
     for number in range(len(step.segments)):
         quota.make_room(number + 1)
@@ -66,32 +69,18 @@ def _verify_stripes(step: Database, target: Target, paths: Sequence[Path]) -> No
 OPTIONS = ("-dbtype", "nucl", "-blastdb_version", "4")
 
 
-def make_once(
-    target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]
-) -> tuple[Path, Json]:
-    """Make `volumes` volumes of `each` sequences, unless they are there already; their folder, and what they are.
+def _make_all(target: Target, step: Database, each: int, check_lease: Callable[[], None], place: Path) -> Json:
+    """Make the volumes of `each` sequences in a folder.
 
-    That is the parameters, `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called
-    before each volume. Raises Failure.
+    Returns `bytes` (of all sequences as packed) and `digest` (of all .nsq). `check_lease` is called before each volume.
+    Raises Failure.
     """
-    version = target.claim["tools"].get("makeblastdb")
-    parameters = {"seed": seed, "sequences": each, "count": volumes, "makeblastdb": version}
-
-    def make(place: Path) -> Json:
-        return _make_all(place, target, seed, volumes, each, check_lease)
-
-    return target.made_once(parameters, make)
-
-
-def _make_all(
-    place: Path, target: Target, seed: int | None, volumes: int, each: int, check_lease: Callable[[], None]
-) -> Json:
-    size = each * model.PACKED_BYTES * volumes
+    size = each * model.PACKED_BYTES * step.volumes
     free = shutil.disk_usage(place).free
     if size + 4 * model.PACKED_BYTES * each * _at_once() > free:
         raise Failure(f"{place} has {free} bytes free, and the database takes {size}: declare another home")
     with ThreadPoolExecutor(_at_once()) as pool:
-        making = [pool.submit(_make, place, target, seed, number, each) for number in range(volumes)]
+        making = [pool.submit(_make, place, target, step.seed, number, each) for number in range(step.volumes)]
         try:
             for volume in making:
                 check_lease()
@@ -100,7 +89,7 @@ def _make_all(
             pool.shutdown(cancel_futures=True)
             raise
     digest = hashlib.blake2b(digest_size=16)
-    for number in range(volumes):
+    for number in range(step.volumes):
         with open(place / f"{model.name_of(number)}.nsq", "rb") as packed:
             while block := packed.read(1 << 20):
                 digest.update(block)

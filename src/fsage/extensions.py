@@ -1,9 +1,9 @@
 """A study's folder of one's own: `FSAGE_EXTENSIONS` names it, and it is found as those of `fsage.studies` are.
 
 It is laid out as they are (MODULES, FOLDERS, TEMPLATE), and its recipe has the folder's name. Its `model`, `kinds`,
-`host` and `instruments` go to the hosts with the agent. It is code that runs as whoever starts fsage, and as root where
-the agent is root. So it must belong to that user or to root, and nobody else may change it. No study, host or archive
-can name it.
+`host`, `instruments` and `helper` go to the hosts with the agent. It is code that runs as whoever starts fsage, and as
+root where the agent is root, or its helper. So it must belong to that user or to root, and nobody else may change it.
+No study, host or archive can name it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODULES = (
     "doctor",
     "site",
 )
-FOLDERS = ("model", "kinds", "host", "instruments", "workloads", "report")
+FOLDERS = ("model", "kinds", "host", "instruments", "helper", "workloads", "report")
 TEMPLATE = ".j2"
 """How a file of sentences ends, which a report fills in (fsage.analysis.words); it lies beside the modules."""
 NO_PART = ("__pycache__", ".git")

@@ -190,8 +190,10 @@ def helper() -> bytes:
     return sudoers.program()
 
 
-def sudo_rules(user: str, fsname: str | None, role: str) -> str:
-    """Rules of sudoers(5) that suffice for a user on `clients` or `servers`; `fsname`: on that Lustre."""
-    from fsage.host import sudoers
+def sudo_rules(user: str, spec: Spec, role: str) -> str:
+    """Rules of sudoers(5) that suffice for a user on the hosts of one role, `clients` or `servers`, of a target."""
+    from fsage.host import helper, sudoers
+    from fsage.host.targets import kinds
 
-    return sudoers.rules(user, fsname, role)
+    of_kind = kinds.named(spec["kind"]).granted(spec, role == helper.SERVERS)
+    return sudoers.rules(user, of_kind, role)

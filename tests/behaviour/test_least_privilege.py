@@ -19,6 +19,10 @@ from session import PREFIX
 
 from fsage.host import helper, sudoers
 from fsage.host.system import privilege
+from fsage.model.declaration import complete
+from fsage.seam import sudo_rules
+from fsage.studies.lustre.helper import VERBS
+from fsage.studies.lustre.model import Lustre
 
 UID = 54321
 USER = "fsagetest"
@@ -63,7 +67,7 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
     refused = subprocess.run(words, capture_output=True, text=True)
     assert refused.returncode == 1 and "password" in refused.stderr, "sudo allows the verbs alone"
     for as_caller, verb, given, said in (
-        (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, kernel-log, lustre-network"),
+        (f"SUDO_UID={UID}", "id", "{}", "no verb 'id'; there are hello, drop-caches, kernel-log, lustre-locks"),
         (f"SUDO_UID={UID}", "lustre-sync", "{}", "no verb 'lustre-sync'; .* want the name of a file system"),
         (f"SUDO_UID={UID}", "hello", "[" * 100_000, "what came on standard input is nested deeper than 32 levels"),
         (f"SUDO_UID={UID}", "hello", " " * (helper.MOST_BYTES + 1), f"and at most {helper.MOST_BYTES} are taken"),
@@ -79,7 +83,7 @@ def test_the_helper_does_its_verbs_for_users_and_nothing_else(machine: Machine, 
 INSIDE = """
 import json, os, resource, signal, sys
 from fsage.host import helper
-from fsage.host.system import lctl
+from fsage.studies.lustre.helper import lctl
 
 def tune(fsname, holder, values):
     assert fsname == "a" and holder["user"] == %d
@@ -104,6 +108,28 @@ def test_the_helper_has_limits_of_its_own_and_is_not_stopped_halfway() -> None:
     assert tuned.returncode < 0, "all values are set; then it ends, without a traceback"
 
 
+OF_A_PACKAGE = """
+from fsage.api.helper import CLIENTS, SERVERS
+
+VERBS = {CLIENTS: {"scatter-hello": lambda given: given["fsname"]}, SERVERS: {}}
+"""
+
+
+@pytest.mark.root
+def test_a_package_that_is_not_fsages_own_offers_verbs_too(tmp_path: Path) -> None:
+    """The helper has its folder `helper`, and needs nothing else of it."""
+    folder = tmp_path / "scatter" / "helper"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(OF_A_PACKAGE)
+    library = {"PYTHONPATH": LIBRARY, "FSAGE_EXTENSIONS": str(folder.parent)}
+    make = "import sys; from fsage.host import sudoers; sys.stdout.buffer.write(sudoers.program())"
+    made = subprocess.run([AGENT[0], "-c", make], env=library, capture_output=True, check=True)
+    (tmp_path / "program").write_bytes(made.stdout)
+    words = [AGENT[0], "-IS", str(tmp_path / "program"), "scatter-hello", "any"]
+    ran = subprocess.run(words, env={"SUDO_UID": "1"}, input="{}", capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == {"value": "any"}
+
+
 @pytest.mark.long
 @pytest.mark.root
 @needs_sudo
@@ -114,7 +140,8 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
         assert not agent(machine, user, verb, place).get("failed")
     with zipfile.ZipFile(io.BytesIO(sudoers.program())) as present:
         modules = {path: present.read(path) for path in present.namelist()}
-    assert {f"{path}.py" for path in privilege.CODE} == {
+    of_lustre = ("studies/lustre/helper/__init__", "studies/lustre/helper/lctl")
+    assert {f"{path}.py" for path in (*privilege.CODE, *of_lustre)} == {
         path.removeprefix("fsage/") for path, text in modules.items() if text and path != "__main__.py"
     }
     modules["fsage/base/shell.py"] += b"# of yesterday\n"
@@ -131,12 +158,12 @@ def test_a_helper_of_another_version_is_refused(machine: Machine, user: Path) ->
 @pytest.mark.skipif(not shutil.which("visudo"), reason="needs visudo (package sudo)")
 def test_the_rules_are_to_the_letter(tmp_path: Path) -> None:
     assert "lustre" not in sudoers.rules(USER).lower()
+    spec = complete({"kind": "lustre", **Lustre.example})
     of_role = {
-        sudoers.CLIENTS: {*helper.VERBS, *helper.OF_NETWORK, *(f"{verb} scratch" for verb in helper.OF_CLIENTS)},
-        sudoers.SERVERS: {*helper.VERBS, *(f"{verb} scratch" for verb in helper.OF_SERVERS)},
+        role: {*helper.VERBS, *(f"{verb} any" for verb in VERBS[role])} for role in (helper.CLIENTS, helper.SERVERS)
     }
     for role, commands in of_role.items():
-        text = sudoers.rules(USER, "scratch", role)
+        text = sudo_rules(USER, spec, role)
         (tmp_path / "rules").write_text(text)
         subprocess.run(["visudo", "-c", "-f", tmp_path / "rules"], check=True, capture_output=True)
         rules = [line for line in text.splitlines() if not line.startswith("#")]

@@ -25,7 +25,6 @@ from fsage.archive import crate as crates
 from fsage.archive import export
 from fsage.base import Failure, Refusal, sizes
 from fsage.base.message import Unacceptable
-from fsage.host.system import lctl
 from fsage.layouts import inspect, terminal
 from fsage.parse import BadOutput, fio, ior, mdtest, program_result
 from fsage.plan import load_plan, results
@@ -35,6 +34,7 @@ from fsage.report import layout
 from fsage.report.compare import compare
 from fsage.run import play
 from fsage.studies.blast import workloads as blastn
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import clients, servers, space, stripes
 from fsage.studies.striping import recipe
 from fsage.study import StudyError

@@ -40,7 +40,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from fsage.studies.neighbours.instruments import probe
-from fsage.host.system import lctl
+from fsage.studies.lustre.helper import lctl
 from fsage.studies.lustre.host import stripes
 
 def reads():

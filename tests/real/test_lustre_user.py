@@ -13,8 +13,10 @@ import lustre_vm as real
 import pytest
 from lustre_vm import CONFIG, HOST, LustreProject, ssh
 
-from fsage.host import sudoers
+from fsage.host import helper, sudoers
 from fsage.host.system import privilege
+from fsage.model.declaration import complete
+from fsage.seam import sudo_rules
 
 pytestmark = real.MARKS
 USER, SERVER = "fsagetest", f"{HOST}-server"
@@ -57,8 +59,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LustreProject]
     spec = {**real.declaration(oss=[SERVER]), "home": f"{HOME}/fsage"}
     try:
         ssh(MAKE, stdin=sudoers.program())
-        for role, path in ((sudoers.CLIENTS, RULES), (sudoers.SERVERS, OF_SERVERS)):
-            ssh(f"install -m 440 /dev/stdin {path} && visudo -c -q", stdin=sudoers.rules(USER, "lustre", role).encode())
+        for role, path in ((helper.CLIENTS, RULES), (helper.SERVERS, OF_SERVERS)):
+            ssh(
+                f"install -m 440 /dev/stdin {path} && visudo -c -q",
+                stdin=sudo_rules(USER, complete(spec), role).encode(),
+            )
         with real.at_work(folder, spec, (HOST,), str(config), SERVER) as made:
             yield made
         assert ssh(f"ls -A {HOME}/fsage 2>/dev/null", check=False).split() == []

@@ -16,7 +16,7 @@ It does one shard of the step, after the steps `done`. It calls `check_lease` be
 - `kernel`: `opened(path, flags)` is a descriptor that is closed when a block ends, `closing(descriptor)` closes one;
   `allocate(descriptor, mode, offset, size)` is fallocate(2), for what is no file of a state;
 - `caches`: `flush(mount)` writes out what is dirty, syncfs(2); `give_up(path)` flushes one file and drops its pages,
-  `cached_pages(paths)`: how many pages of files are in memory;
+  `cached_pages(paths)`: how many pages of files are in memory. `drop(paths)` drops what it can (`may_drop()`: all);
 - `available_memory_bytes()`: how much memory a process may take;
 - `run(argv)`: run a program of the system; it raises Failure with what that says. `at_hand(argv, files)`: a command
   with the files in memory that it must inherit, as {agent}, fsage's program; `stop(process)` ends it, and its children.

@@ -9,7 +9,7 @@ Steps of a state:
 - `Shard`: which of a step's files are this host's;
 - `Segment`: a part of a striped file, as the notes of its state have it; `EVICTION_FILES`: see fsage.api.host;
 - `path_of(mounts, generation, index)`: the path of a file of a state;
-- `BLOCK_BYTES`: bytes of the block that file systems give files.
+- `BLOCK_BYTES`: bytes of the block that file systems give files; `ALL_OSTS`: the stripe count of a file on all OSTs.
 
 What launcher and hosts tell each other, as plain JSON with known keys:
 
@@ -25,7 +25,11 @@ What else a study may add:
   `program_phase(name, module, assignment)`: the phase; `assignment_of(phase, Assignment)`: what it was given;
 - `filesystems`: `FileSystem`: the base of a file system, its name, title and defragmenter; `names`, `named` and `get`
   find one, and `like` does as the kernel calls it;
-- `kinds`: `Kind`: the base of a kind of target, and `Loop` of one with images; `kind_of(claim)`: that of a claimed one;
+- `kinds`: `Kind`: the base of a kind of target, `Loop` of one with images, and `Directory` of one on others' file
+  system; `kind_of(claim)`: that of a claimed one;
+- a kind declares keys of its own in a TypedDict, its `block`: `Annotated[int, COUNT, Key(1, CLAIMED)]`. `Key`: what is
+  used where it is not declared, and what an edit needs (`CLAIMED`: a new claim, `LIVE`: nothing). A `Check` says what
+  is allowed beside the type, as do `COUNT`, `NOT_NEGATIVE` and `matching(pattern, words)`;
 - `Device`: a modelled device, `of` its parameters: what it `takes_s` for bytes, requests, jumps and their place;
 - `counting`: how `requests` of extents are counted, and which device is `declared` for a claimed target.
 
@@ -34,17 +38,19 @@ The rest:
 - `Failure`: it was tried and failed; `Refusal`: it must not be tried, and nothing was touched;
 - `Misuse`: a command has a wrong option or argument;
 - `in_words(error)`: an error in words, without its number;
-- `MIB`: bytes of a MiB; `format_size(size)`: the exact spelling, 264M; `round_size(size)`: three digits, 7.28 GiB;
+- `KIB`, `MIB`, `GIB`: bytes of these units;
+- `format_size(size)`: the exact spelling, 264M; `round_size(size)`: three digits, 7.28 GiB;
 - `parse_size(text)`: the bytes that a text names; `counted(2, "extent")`: 2 extents;
 - `significant(value, 4)`: so many digits, without an exponent.
 """
 
-from fsage.base import MIB, Failure, Json, JsonView, Misuse, Refusal, in_words
+from fsage.base import GIB, KIB, MIB, Failure, Json, JsonView, Misuse, Refusal, in_words
 from fsage.base.sizes import counted, format_size, parse_size, round_size, significant
+from fsage.base.typed import Check
 from fsage.model import counting, filesystems, kinds, tools
 from fsage.model.claim import Claim
 from fsage.model.device import Model as Device
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
-from fsage.model.structure import BLOCK_BYTES, EVICTION_FILES, Achieved, Files, Segment, Shard, Step, path_of
-from fsage.model.target import Spec
+from fsage.model.structure import ALL_OSTS, BLOCK_BYTES, EVICTION_FILES, Achieved, Files, Segment, Shard, Step, path_of
+from fsage.model.target import CLAIMED, COUNT, LIVE, NOT_NEGATIVE, Key, Spec, matching

@@ -52,7 +52,6 @@ def site(
 ) -> None:
     """Check a site before anything is changed: hosts, clocks, versions, room, time, and what will be destroyed."""
     from fsage import seam
-    from fsage.model.declaration import fsname_of
     from fsage.site import inspect, page
     from fsage.study import StudyError
 
@@ -64,7 +63,7 @@ def site(
     if sudoers:
         role = "servers" if servers else "clients"
         user = inspect.user_of(where_.inventory, role)
-        print(seam.sudo_rules(user, fsname_of(where_.target().spec), role), end="")
+        print(seam.sudo_rules(user, where_.target().spec, role), end="")
         return
     target = where_.target()
     plans = where_.plans(studies or [])

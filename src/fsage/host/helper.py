@@ -1,10 +1,9 @@
 """The helper that root installs, for users who measure without being root: `sudo -n HELPER VERB`.
 
-It drops caches and does what needs root on Lustre. No verb runs a command, or takes a path or a device. A user gives a
-list of names, or a number, and each is checked. Names must be of the file system that the command names, and tunables
-lie between bounds. What a tunable was is noted before it is set (fsage.host.system.settings). What costs others
-something is done at a limited rate. The caller's limits, timers and ignored signals pass through sudo(8), so the helper
-sets its own before it reads anything.
+It drops caches, reads the kernel's log, and does what the folders `helper` of studies say (fsage.api.helper). No verb
+runs a command, or takes a path or a device. A user gives a list of names, or a number, and each is checked. What costs
+others something is done at a limited rate. The caller's limits, timers and ignored signals pass through sudo(8), so the
+helper sets its own before it reads anything.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from fsage.base import Failure, Json, Refusal, in_words, message
-from fsage.host.system import caches, files, kernel_log, lctl, privilege, settings
+from fsage.host.system import caches, files, kernel_log, privilege
+from fsage.model import plugins
 
 MOST_BYTES = 1 << 20
 LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 1024, resource.RLIMIT_STACK: 8 << 20} | dict.fromkeys(
@@ -54,83 +55,33 @@ def kernel_log_lines(given: Given) -> object:
     return kernel_log.since(kernel_log.check_number(given.get("number")))
 
 
-def lustre_locks(given: Given) -> None:
-    """Give back the locks of a Lustre client that nobody uses."""
-    fsname = lctl.check_fsname(given.get("fsname"))
-    connections = lctl.check_locks(fsname, given.get("connections"))
-    pace("lustre-locks")
-    lctl.cancel_locks(fsname, connections)
-
-
-def lustre_tune(given: Given) -> object:
-    """Set known tunables of a Lustre client for a target, between bounds, and put back what it set before."""
-    fsname = lctl.check_fsname(given.get("fsname"))
-    values = lctl.check_tunables(fsname, given.get("values"))
-    holder = lctl.check_holder(fsname, given.get("holder"), given.get("user"))
-    pace("lustre-tune")
-    with _undisturbed():
-        return lctl.tune(fsname, holder, values)
-
-
-def lustre_sync(given: Given) -> str:
-    """Have a Lustre server commit."""
-    fsname = lctl.check_fsname(given.get("fsname"))
-    pace("lustre-sync")
-    return lctl.commit(fsname)
-
-
-def lustre_counters(given: Given) -> str:
-    """What the OSTs of a Lustre server have counted."""
-    return lctl.counters(lctl.check_fsname(given.get("fsname")))
-
-
-def lustre_imports(given: Given) -> str:
-    """The connections of a Lustre client, and what became of them."""
-    return lctl.imports(lctl.check_fsname(given.get("fsname")))
-
-
-def lustre_network(given: Given) -> str:
-    """What Lustre's network has counted."""
-    return lctl.network_counters()
-
-
-def lustre_free_space(given: Given) -> None:
-    """The free extents of an OST of a Lustre server, as dumpe2fs prints them."""
-    fsname = lctl.check_fsname(given.get("fsname"))
-    lctl.print_free_space(lctl.check_ost(fsname, given.get("ost")))
-
-
 def undo(given: Given) -> list[str]:
-    """Put back every tunable that was set for anybody. No rule allows it: it is for administrators."""
-    with _undisturbed():
-        return [
-            f"{name}: {before} -> {now}"
-            for holder in settings.holders(lctl.TUNABLES.name)
-            for name, before, now in lctl.tune(holder["fsname"], holder, {})
-        ]
+    """Put back all that was set for anybody. No rule allows it: it is for administrators."""
+    back = []
+    with undisturbed():
+        for package in packages():
+            back += package.undo()
+    return back
 
 
 Verb = Callable[[Given], object]
 VERBS: dict[str, Verb] = {"hello": hello, "drop-caches": drop_caches, "kernel-log": kernel_log_lines}
-OF_CLIENTS: dict[str, Verb] = {
-    "lustre-locks": lustre_locks,
-    "lustre-tune": lustre_tune,
-    "lustre-imports": lustre_imports,
-}
-OF_SERVERS: dict[str, Verb] = {
-    "lustre-sync": lustre_sync,
-    "lustre-counters": lustre_counters,
-    lctl.FREE_SPACE: lustre_free_space,
-}
-"""Verbs whose command names the file system."""
-OF_NETWORK: dict[str, Verb] = {"lustre-network": lustre_network}
 UNDO = "undo"
+CLIENTS = "clients"
+SERVERS = "servers"
+
+
+def packages() -> list[ModuleType]:
+    """The folder `helper` of each study that has one."""
+    return [plugins.of_study(study, plugins.HELPER) for study in plugins.having(plugins.HELPER)]
 
 
 def main(arguments: list[str]) -> int:
     """Do one verb for the user who asks. Exit status as the agent's: 1 refused, 2 failed."""
-    of_lustre = {**OF_CLIENTS, **OF_SERVERS}
-    verbs = {**VERBS, **OF_NETWORK, **of_lustre, UNDO: undo}
+    of_packages: dict[str, Verb] = {}
+    for package in packages():
+        of_packages |= {**package.VERBS[CLIENTS], **package.VERBS[SERVERS]}
+    verbs = {**VERBS, **of_packages, UNDO: undo}
     try:
         caller = os.environ.get("SUDO_UID", "")
         verb = (arguments or [""])[0]
@@ -142,10 +93,10 @@ def main(arguments: list[str]) -> int:
         os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
         os.umask(0o022)
         os.chdir("/")
-        if verb not in verbs or len(words) != (verb in of_lustre):
+        if verb not in verbs or len(words) != (verb in of_packages):
             raise Refusal(
-                f"no verb {' '.join(arguments)!r:.100}; there are {', '.join(verbs)}, and {', '.join(of_lustre)} want "
-                "the name of a file system"
+                f"no verb {' '.join(arguments)!r:.100}; there are {', '.join(verbs)}, and "
+                f"{', '.join(of_packages)} want the name of a file system"
             )
         if verb == UNDO:
             given = {}
@@ -198,7 +149,7 @@ def _be_independent() -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Hold all signals, ours and those of programs that are started, until the block has ended.
 
     A user may signal what runs from his terminal (Ctrl-C), and would leave the request half done.

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from fsage.host import helper
 from fsage.host.system.library import zipped
 from fsage.host.system.privilege import HELPER, INSTALL, texts
 
-CLIENTS = "clients"
-SERVERS = "servers"
-RULES = {CLIENTS: "/etc/sudoers.d/fsage", SERVERS: "/etc/sudoers.d/fsage-servers"}
+RULES = {helper.CLIENTS: "/etc/sudoers.d/fsage", helper.SERVERS: "/etc/sudoers.d/fsage-servers"}
 WHAT = {
     "": "They drop the caches of the host, and read its kernel's log.",
-    CLIENTS: "They drop the caches of the host, cancel unused locks and set\n# known tunables between bounds.",
-    SERVERS: "They drop the caches of the host, have it commit, and read\n# counters and free space (dumpe2fs).",
+    helper.CLIENTS: "They drop the caches of the host, cancel unused locks and set\n# known tunables between bounds.",
+    helper.SERVERS: "They drop the caches of the host, have it commit, and read\n# counters and free space (dumpe2fs).",
 }
 MAIN = "import sys\nfrom fsage.host.helper import main\nsys.exit(main(sys.argv[1:]))\n"
 
@@ -29,23 +28,17 @@ def program() -> bytes:
     return b"#!/usr/bin/python3 -IS\n" + zipped({**packages, **modules, "__main__.py": MAIN.encode()})
 
 
-def rules(user: str, fsname: str | None = None, role: str = CLIENTS) -> str:
+def rules(user: str, of_kind: Sequence[Sequence[str]] = (), role: str = helper.CLIENTS) -> str:
     """Rules of sudoers(5) that suffice for a user on the hosts of one role; every command to the letter.
 
-    `fsname`: the Lustre file system of his target; its verbs are allowed for no other.
+    `of_kind`: the calls that his kind of target needs there besides (`granted`).
     """
-    if role == CLIENTS:
-        of_lustre = helper.OF_CLIENTS
-    else:
-        of_lustre = helper.OF_SERVERS
     commands = [f"{HELPER} {verb}" for verb in helper.VERBS]
-    if fsname:
-        commands += [f"{HELPER} {verb}" for verb in helper.OF_NETWORK if role == CLIENTS]
-        commands += [f"{HELPER} {verb} {fsname}" for verb in of_lustre]
-    option = "" if role == CLIENTS else f" --{role}"
+    commands += [" ".join((str(HELPER), *words)) for words in of_kind]
+    option = "" if role == helper.CLIENTS else f" --{role}"
     listed = ", \\\n    ".join(commands)
     return f"""\
-# What fsage may ask of root for user {user} on its {role}. {WHAT[role] if fsname else WHAT[""]}
+# What fsage may ask of root for user {user} on its {role}. {WHAT[role] if of_kind else WHAT[""]}
 # On each of the {role} the administrator installs the helper and these rules:
 #   {INSTALL}
 #   ./run fsage site --sudoers{option} | sudo install -o root -g root -m 0440 /dev/stdin {RULES[role]}

@@ -25,8 +25,11 @@ A study may use what follows of it; all else may change:
 - `fiemap`: `extents` of a file, `count_extents` in which it lies, and `address_of` a place in one;
 - `fragmentation`: `Extent`, `Fragmentation`, `NONE`, `of_file` and `moved_bytes`;
 - `filesystems`: `F2fs`, and the `Defragmenter` of a file system; `geometry`: `why_not` made like another one;
-- `freespace`: `Counting`, and the `BUCKETS` of sizes, of which each extent has its `bucket`;
-- `store`: `NotThisText`; `machine`: `mount_of` and `regular_files`.
+- `ext4`: `of_command`, a store by dumpe2fs; `dumpe2fs`: `read_header`;
+- `freespace`: `Counting`, `ONCE` as most use it, and the `BUCKETS` of sizes, of which each extent has its `bucket`;
+- `servers`: `parse_lfs_df`, by which each `Ost` told how full it is, or was `Silent`;
+- `store`: `Store`, what is known of one, `without` what is of the device (`OF_DEVICE`); `NotThisText`;
+- `machine`: `Mount`, `mount_of` a path, `mounted_at` a point, and `regular_files`.
 
 Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
 `filesystems`. A saved text is recognised by `saved`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,

@@ -110,9 +110,11 @@ def complete(spec: JsonView) -> Spec:
             raise Refusal(f"fsage_target.stop_if is for others, and nobody else uses a target of kind {full['kind']}")
         if full["stop_if"]["server_ms"] is not None and not kinds.named(full["kind"]).has_osts:
             raise Refusal("fsage_target.stop_if.server_ms is of Lustre's OSTs: give read_ms, or server_load")
-    for name in of_kinds:
+    for name, block in of_kinds.items():
         if full[name] is not None and full["kind"] != name:
             raise Refusal(f"fsage_target.{name} is for kind {name}; kind is {full['kind']!r}")
+        if full["kind"] == name:
+            full[name] = {**usual(block), **declared(block, full[name] or {}, f"fsage_target.{name}")}
     kinds.named(full["kind"]).complete(full)
     if full["home"] is None:
         full["home"] = str(usual_home())

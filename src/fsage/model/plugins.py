@@ -22,7 +22,9 @@ from fsage.base import Refusal
 
 T = TypeVar("T")
 STUDIES = "fsage.studies"
-OF_HOSTS = ("host", "model", "instruments")
+HELPER = "helper"
+"""The folder of a study that root's helper has too (fsage.api.helper)."""
+OF_HOSTS = ("host", "model", "instruments", HELPER)
 """Parts of a study that hosts have too."""
 EXTENSIONS: dict[str, str] = {}
 """Study -> path of its folder, for the studies that `FSAGE_EXTENSIONS` names."""
@@ -31,7 +33,7 @@ EXTENSIONS: dict[str, str] = {}
 @cache
 def studies() -> list[str]:
     """Names of the studies' folders. Raises Refusal for a name that a clone's extension cannot have."""
-    names = [*_names(STUDIES), *EXTENSIONS]
+    names = [*modules_of(STUDIES), *EXTENSIONS]
     own, *more = importlib.import_module(STUDIES).__path__
     for place in Path(more[0]).glob("[!._]*") if more else ():
         if place.is_file() and place.suffix != ".py":
@@ -62,7 +64,7 @@ def declared(base: type[T], core: str | None = None) -> list[type[T]]:
     """Subclasses of `base` that are declared in fsage's module or package `core` and in each study's `model`."""
     modules = [of_study(study, "model") for study in having("model")]
     if core:
-        inside = [f"{core}.{name}" for name in _names(core)]
+        inside = [f"{core}.{name}" for name in modules_of(core)]
         modules += map(importlib.import_module, inside or [core])
     return [cls for module in modules for cls in subclasses(base, module)]
 
@@ -94,7 +96,7 @@ def _places(core: str, part: str) -> dict[str, list[str]]:
     places: dict[str, list[str]] = {}
     for study in having(part):
         package = of_study(study, part)
-        names = _names(package.__name__)
+        names = modules_of(package.__name__)
         for name in names:
             places.setdefault(name, []).append(f"{package.__name__}.{name}")
         if not names:
@@ -143,7 +145,7 @@ def blamed(error: BaseException) -> str | None:
     return f"the code of an extension is wrong: {file}{at}: {type(error).__name__}: {error}"
 
 
-def _names(package: str) -> list[str]:
+def modules_of(package: str) -> list[str]:
     """Names of its modules; none where it is a module itself."""
     folders = getattr(importlib.import_module(package), "__path__", [])
     return [module.name for module in pkgutil.iter_modules(folders)]

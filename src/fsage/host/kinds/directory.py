@@ -152,7 +152,12 @@ class Directory(Target, facts.Directory):
 
     @classmethod
     def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
-        return [*cls._emptied(spec, claim), *directories.undo_create(spec)]
+        return [*cls._emptied(spec, claim), *cls.unmark(spec, claim), *directories.undo_create(spec)]
+
+    @classmethod
+    def unmark(cls, spec: Spec, claim: Claim | None) -> list[str]:
+        """Remove what names the claim elsewhere than in the directory, once nothing of fsage's is in this."""
+        return []
 
     @classmethod
     def _emptied(cls, spec: Spec, claim: Claim | None) -> list[str]:
@@ -191,7 +196,7 @@ class Directory(Target, facts.Directory):
 
     def empty(self) -> None:
         """Delete what fsage made. Raises Failure."""
-        directories.clear(self.mounts[0], keep_mark=True, spend=self.pace.spend)
+        directories.clear(self.mounts[0], keep_mark=True, threads=self.threads, spend=self.pace.spend)
 
     def limits(self) -> Limits:
         return Shared(self.mounts[0], self.capacity_bytes)

@@ -26,6 +26,7 @@ import subprocess
 import tempfile
 import termios
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from types import MappingProxyType
@@ -37,6 +38,7 @@ from fsage.base.shell import SSH, stop
 from fsage.host.system.commands import Command, too_late, wait
 from fsage.host.system.library import BOOT, at_hand, packed, sent
 from fsage.host.targets import Target
+from fsage.host.targets.kinds import NoOsts
 from fsage.model.answers import ANSWER_BYTES, checked
 from fsage.model.hosts import Host as Known
 from fsage.model.target import Spec
@@ -208,6 +210,25 @@ def end(hosts: Iterable[Host]) -> None:
     """End the agents."""
     for host in hosts:
         host.end()
+
+
+class ServedOsts(NoOsts):
+    """The OSTs of a target, reached over a session's connections to its servers, or over its own until it ends."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+        self.agents: list[Host] | None = None
+
+    def ask_servers(self, **what: object) -> dict[str, Json]:
+        if self.session:
+            return self.session.ask_servers(**what)
+        if self.agents is None:
+            agents = [Host(host, "server") for host in self.servers]
+            start(agents, self.target.spec, None)
+            self.agents = agents
+            weakref.finalize(self, end, agents)
+        return ask_all(self.agents, what)
 
 
 IGNORED = b";\n"  # a comment in a job file

@@ -134,7 +134,7 @@ def layout_of(files: list[Path], target: Target) -> Extents | None:
     except OSError:
         return None
     where: Sequence[float | None] = [None] * len(PLACES)
-    if lies and known:
+    if lies and known and not target.has_osts:  # each OST counts blocks from its own beginning
         where = counting.place(lies)
     placed: Any = {**layouts.summary(), **dict(zip(PLACES, where)), "digest": whole.hexdigest()}
     if known:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fsage.base import Failure, Json
+from fsage.base import Call, Failure, Json
 from fsage.host.system import kernel, privilege
 from fsage.model.caches import COLD, KEPT, UNASKED, WARM
 
@@ -61,15 +61,19 @@ def flush(mount: Path) -> None:
             raise OSError(ctypes.get_errno(), "syncfs failed", str(mount))
 
 
-def drop(files: list[Path]) -> Dropped:
+def drop(files: list[Path], before: Call = lambda: None) -> Dropped:
     """Flush and drop the caches; the result of `left_of`, with "seconds" and "method".
+
+    `before` is called before pages are dropped, and again before names are.
 
     `cached_pages`: pages of `files` that stayed in memory. A cell whose files are still cached must fail, because its
     read would not reach the device. Without root only these files' own pages can be dropped (posix_fadvise), and their
     names and inodes stay.
     """
     began = time.monotonic()
+    before()
     pages, method = drop_pages(files)
+    before()
     return {**drop_names(files), "seconds": time.monotonic() - began, "cached_pages": pages, "method": method}
 
 

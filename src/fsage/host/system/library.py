@@ -114,7 +114,8 @@ def _files() -> dict[str, Path]:
     files = {f"{name}/__init__.py": folder / "__init__.py" for name, folder in places.items()}
     for part in ("base", "layouts", "model", "host"):
         files |= {f"fsage/{path.relative_to(PACKAGE)}": path for path in (PACKAGE / part).rglob("*.py")}
-    files |= {f"fsage/api/{name}.py": PACKAGE / f"api/{name}.py" for name in ("__init__", "host", "model")}
+    for name in ("__init__", "helper", "host", "model", "target"):
+        files[f"fsage/api/{name}.py"] = PACKAGE / f"api/{name}.py"
     for study in plugins.studies():
         folder = plugins.folder(study)
         parts = [folder / "__init__.py"]  # a package is found in a zip by its __init__ alone

@@ -1,7 +1,7 @@
 """Functions that need root: called directly where the agent is root, else through the helper that root installed.
 
-The helper (fsage.host.helper) drops caches and does what Lustre wants of root. It is called as `sudo -n HELPER VERB`,
-one JSON object on standard input, and answers as the agent does.
+The helper (fsage.host.helper) is called as `sudo -n HELPER VERB`, one JSON object on standard input, and answers as the
+agent does.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from fsage.base import MIB, Failure, Json, Refusal, message
+from fsage.model import plugins
 
 HELPER = Path("/usr/local/libexec/fsage/fsage-helper")
 INSTALL = f"./run fsage site --helper | sudo install -D -o root -g root -m 0755 /dev/stdin {HELPER}"
 CODE = (
     *(f"base/{name}" for name in ("__init__", "message", "shell")),
-    *("model/tuning", "model/caches"),
-    *("host/helper", "host/system/lctl"),
+    *("model/tuning", "model/caches", "model/plugins"),
+    *("host/helper", "api/helper"),
     *(f"host/system/{name}" for name in ("caches", "files", "kernel_log", "kernel", "places", "privilege", "settings")),
 )
-"""Modules of fsage that the helper is made of; root runs no others of them."""
+"""Modules of fsage that the helper is made of, beside the folders `helper` of studies; root runs no others of them."""
 HELLO = "hello"
 """The verb that changes and tells nothing: it shows that the helper may be called, and of which version it is."""
 ANSWER_BYTES = 16 * MIB
-VERBS: list[str] = []
-"""The verbs of the helper that are called by `privileged` functions, of all modules that were imported."""
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -41,8 +40,6 @@ def privileged(verb: str) -> Callable[[Function], Function]:
 
     The argument `fsname`, where there is one, is a word of the command, so that rules of sudo may say which it is.
     """
-
-    VERBS.append(verb)
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -59,8 +56,13 @@ def privileged(verb: str) -> Callable[[Function], Function]:
 
 
 def texts() -> dict[str, bytes]:
-    """The modules of CODE, by their paths in the package fsage."""
+    """The modules that the helper is made of, by their paths in the package fsage."""
     sources = {f"{name}.py": pkgutil.get_data("fsage", f"{name}.py") for name in CODE}
+    for study in plugins.having(plugins.HELPER):
+        package = plugins.of_study(study, plugins.HELPER).__name__
+        for name in ("__init__", *plugins.modules_of(package)):
+            path = f"studies/{study}/{plugins.HELPER}/{name}.py"
+            sources[path] = pkgutil.get_data(package, f"{name}.py")
     return {path: text for path, text in sources.items() if text is not None}
 
 
@@ -98,7 +100,7 @@ def ask(verb: str, given: Json) -> object:
 
 
 def command(verb: str, fsname: str = "") -> list[str]:
-    """The command that calls the helper of this host; `fsname`: the Lustre file system that a verb is about."""
+    """The command that calls the helper of this host; `fsname`: the file system that a study's verb is about."""
     return ["sudo", "-n", str(HELPER), verb, *([fsname] if fsname else [])]
 
 

@@ -126,12 +126,12 @@ def change(
     With `check` nothing is changed. Raises Failure; then settings and note are as they were. Who holds nothing and
     wants nothing needs no rights: the note's folder, which is root's, is not made.
     """
-    if not wanted and not any(of(holder, entry) for entry in notes(kind.name).values()):
+    if not wanted and not held(holder, kind.name):
         return []
     with contextlib.nullcontext() if check else _locked():
         whole = _read()
         before: Json = whole.get(kind.name, {})
-        own = {name for name, entry in before.items() if of(holder, entry)}
+        own = set(_held(holder, before))
         dropped = (own if drop is None else own & set(drop)) - set(wanted)
         if not wanted and not dropped:
             return []
@@ -161,9 +161,13 @@ def change(
     return [Step(name, now[name], value) for name, value in differs.items()]
 
 
-def of(holder: Holder, entry: JsonView) -> bool:
-    """Whether a holder is among those of a noted setting."""
-    return any(same(holder, other) for other in entry["set"])
+def held(holder: Holder, kind: str) -> list[str]:
+    """The settings of a kind that a holder has set."""
+    return _held(holder, notes(kind))
+
+
+def _held(holder: Holder, noted: JsonView) -> list[str]:
+    return sorted(name for name, entry in noted.items() if any(same(holder, other) for other in entry["set"]))
 
 
 def holders(kind: str) -> list[Holder]:

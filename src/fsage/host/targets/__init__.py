@@ -314,13 +314,13 @@ class Target(Kind):
         return f"FIEMAP: {error.strerror}"
 
     def tune(self, wanted: JsonView, holder: Holder, check: bool) -> tuple[bool, list[str], Json]:
-        """Set `wanted` and no other tunable; whether something changed, a sentence for each, and what is noted.
+        """Set `wanted` and no other tunable; whether something changed, a sentence for each, and what is to be noted.
 
         Each is noted before it is set. What was set before and is not wanted any more goes back.
         """
         noted = claims.read_tunables(self.home)
         entries: Json = {}
-        changed = set(noted) > set(wanted)
+        changed = False
         proof = self._undo_queues({name: entry for name, entry in noted.items() if name not in wanted}, check)
         for name, value in sorted(wanted.items()):
             before = noted.get(name, {}).get("before") or loops.values(self.queues(), name)
@@ -328,9 +328,7 @@ class Target(Kind):
                 claims.note_tunables(self.home, {**noted, **entries, name: {"asked": value, "before": before}})
             entries[name], now, sentence = loops.tune(self.queues(), name, value, before, check)
             proof.append(f"{name}: {sentence}")
-            changed = changed or now or noted.get(name) != entries[name]
-        if not check:
-            claims.note_tunables(self.home, entries)
+            changed = changed or now
         return changed, proof, entries
 
     def astray(self, tuning: JsonView) -> list[str]:
@@ -351,10 +349,7 @@ class Target(Kind):
 
     def untune(self, holder: Holder, check: bool) -> list[str]:
         """Restore what was set by `tune`; a sentence for each tunable that changes."""
-        proof = self._undo_queues(claims.read_tunables(self.home), check)
-        if not check:
-            claims.note_tunables(self.home, {})
-        return proof
+        return self._undo_queues(claims.read_tunables(self.home), check)
 
     def _undo_queues(self, noted: Json, check: bool) -> list[str]:
         back: list[str] = []

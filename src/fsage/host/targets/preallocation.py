@@ -31,13 +31,14 @@ class Requested(NamedTuple):
     group: int | None
 
 
-def settings_in(requested: dict[str, object]) -> dict[str, object]:
-    """The entries of size, table and group that are not empty."""
-    return {key: requested[key] for key in ("size", "table", "group") if requested.get(key) not in (None, "", [])}
+def wanted(requested: Json, noted: Json) -> Json:
+    """The entries of size, table and group that are not empty; else those of the last request, as it was noted."""
+    given = {key: requested[key] for key in ("size", "table", "group") if requested.get(key) not in (None, "", [])}
+    return given or noted.get("asked", {})
 
 
-def read(requested: dict[str, object]) -> Requested:
-    """The meaning of `requested` (from `settings_in`). Raises Refusal with what is wrong and what is allowed."""
+def read(requested: Json) -> Requested:
+    """The meaning of what is `wanted`. Raises Refusal with what is wrong and what is allowed."""
     if {"size", "table"} <= set(requested):
         raise Refusal(
             f"tune_prealloc_size is {requested['size']}, and tune_prealloc_table {requested['table']}: give one"

@@ -14,7 +14,7 @@ from fsage.host import filesystems
 from fsage.host.filesystems.xfs import ExtentSize
 from fsage.host.targets import Target, claims, lease, preallocation
 from fsage.host.targets.opening import opened
-from fsage.host.targets.preallocation import NOTHING, read, settings_in, step_words
+from fsage.host.targets.preallocation import NOTHING, read, step_words, wanted
 from fsage.model.request import Request
 from fsage.model.tuning import PREALLOCATION
 
@@ -32,11 +32,11 @@ def _tune(target: Target, request: Request, check: bool) -> Json:
     requested = request["prealloc"]
     earlier = preallocation.of(target) or {}
     restore = requested["state"] == "restored"
-    wanted = settings_in(requested) or earlier.get("asked", {})
-    if not wanted and not restore:
+    asked = wanted(requested, earlier)
+    if not asked and not restore:
         raise Refusal(f"target {target.name}: {NOTHING}")
-    entry: Json = {"asked": wanted}
-    size_bytes = read(wanted).size_bytes or 0
+    entry: Json = {"asked": asked}
+    size_bytes = read(asked).size_bytes or 0
     filesystem = filesystems.get(target.filesystem)
     if target.has_osts:
         entry |= {} if restore else target.osts.preallocated(request, earlier)

@@ -35,9 +35,12 @@ def tune(spec: Json, request: Request, check: bool) -> Json:
     wanted = request.get("tuning", {})
     with at_work(spec, request, anywhere=True) as target:
         model = target.model_in_place()
+        earlier = claims.read_tunables(target.home)
         changed, proof, noted = target.tune(wanted, holder_of(target.spec, request), check)
+        if not check:
+            claims.note_tunables(target.home, noted)
         return {
-            "changed": changed,
+            "changed": changed or noted != earlier,
             "msg": f"{counted(len(wanted), 'tunable')} {'would be set' if check else 'set'}",
             "proof": proof,
             "tunables": {**claims.complete_tunables(target.home), **noted},
@@ -49,6 +52,8 @@ def restore(spec: Json, request: Request, check: bool) -> Json:
     """Restore the tunables of a claimed target to their values before the first `tune`, and remove the note."""
     with at_work(spec, request, anywhere=True) as target:
         proof = target.untune(holder_of(target.spec, request), check)
+        if not check:
+            claims.note_tunables(target.home, {})
         done = "would be put back" if check else "put back"
         return {"changed": bool(proof), "msg": f"{len(proof)} tunables {done}", "proof": proof}
 

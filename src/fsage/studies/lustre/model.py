@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, TypedDict, cast
 
-from fsage.base import GIB, MIB, Json, JsonView, Refusal
-from fsage.base.sizes import round_size
-from fsage.base.typed import Check
-from fsage.model.claim import Claim
-from fsage.model.kinds import Directory, Kind
-from fsage.model.structure import ALL_OSTS
-from fsage.model.target import CLAIMED, COUNT, LIVE, NOT_NEGATIVE, Key, Spec, declared, matching, usual
+from fsage.api.model import (
+    ALL_OSTS,
+    CLAIMED,
+    COUNT,
+    GIB,
+    LIVE,
+    MIB,
+    NOT_NEGATIVE,
+    Check,
+    Claim,
+    Json,
+    JsonView,
+    Key,
+    Refusal,
+    Spec,
+    kinds,
+    matching,
+    round_size,
+)
 
 FSNAME = matching(r"[A-Za-z0-9_-]{1,8}", "a name as in MGS:/NAME")
 NIDS = matching(r"[\w.,:@-]+@[\w.,:@-]+", "NIDs as in the mount (10.0.0.1@tcp)")
@@ -56,7 +68,7 @@ NEEDED = {
 }
 
 
-class Lustre(Kind):
+class Lustre(kinds.Kind):
     """A directory on Lustre, emptied by deleting."""
 
     kind = "lustre"
@@ -71,7 +83,26 @@ class Lustre(Kind):
 
     @classmethod
     def complete(cls, spec: Json) -> None:
-        spec["lustre"] = _complete(spec)
+        if not spec["directory"]:
+            raise Refusal("fsage_target.directory is missing: a folder of its own on a client's mount is wanted")
+        lustre = spec["lustre"]
+        for key, why in NEEDED.items():
+            if lustre[key] is None:
+                raise Refusal(f"fsage_target.lustre.{key} is missing: {why}")
+        if lustre["osts"] and (lustre["pool"] or lustre["stripe_count"] != len(lustre["osts"])):
+            raise Refusal(
+                f"fsage_target.lustre.osts is {lustre['osts']}: each file has a stripe on each, so stripe_count "
+                f"{len(lustre['osts'])} and no pool are wanted beside it"
+            )
+        if lustre["capacity_gib"] not in (None, "all") and lustre["capacity_gib"] <= 0:
+            raise Refusal(
+                f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']!r}: a positive number is wanted"
+            )
+        if lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] not in (None, 0):
+            raise Refusal(
+                f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file "
+                "system is fsage's alone, so that nobody's writing is tolerated; leave it out"
+            )
 
     @classmethod
     def laid_bytes(cls, claim: Claim) -> int | None:
@@ -104,7 +135,7 @@ class Lustre(Kind):
         if _name(spec) != _name(other):
             return None
         if not (_whole(spec) or _whole(other)):
-            return Directory.disturbs(spec, other)
+            return kinds.Directory.disturbs(spec, other)
         return f"is on the same file system as {spec['name']} ({_name(spec)})"
 
     @classmethod
@@ -171,28 +202,3 @@ def _whole(spec: Spec) -> bool:
 def _name(spec: Spec) -> str:
     """The file system, as a mount has it."""
     return f"{lustre_of(spec)['mgs']}:/{lustre_of(spec)['fsname']}"
-
-
-def _complete(full: Json) -> Json:
-    if not isinstance(full["lustre"], dict) or not full["directory"]:
-        raise Refusal(
-            "fsage_target of kind lustre needs lustre (fsname, mgs) and directory, a folder of its own "
-            "on a client's mount"
-        )
-    lustre = {**usual(LustreSpec), **declared(LustreSpec, full["lustre"], "fsage_target.lustre")}
-    for key, why in NEEDED.items():
-        if lustre[key] is None:
-            raise Refusal(f"fsage_target.lustre.{key} is missing: {why}")
-    if lustre["osts"] and (lustre["pool"] or lustre["stripe_count"] != len(lustre["osts"])):
-        raise Refusal(
-            f"fsage_target.lustre.osts is {lustre['osts']}: each file has a stripe on each, so stripe_count "
-            f"{len(lustre['osts'])} and no pool are wanted beside it"
-        )
-    if lustre["capacity_gib"] not in (None, "all") and lustre["capacity_gib"] <= 0:
-        raise Refusal(f"fsage_target.lustre.capacity_gib is {lustre['capacity_gib']!r}: a positive number is wanted")
-    if lustre["capacity_gib"] == "all" and lustre["tolerance_mib"] not in (None, 0):
-        raise Refusal(
-            f"fsage_target.lustre.tolerance_mib is {lustre['tolerance_mib']!r}, and capacity_gib all: the file system "
-            "is fsage's alone, so that nobody's writing is tolerated; leave it out"
-        )
-    return lustre

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fsage.model.declaration import EVERY_S
-from fsage.plan import Plan
-from fsage.plan.target import Target
-from fsage.site.actions import Act, by_state, changes_server_cache, may_be_root, missing_cells, names_of
-from fsage.site.inspect import Site
+from fsage.api.site import (
+    EVERY_S,
+    Act,
+    DeclaredTarget,
+    Plan,
+    Site,
+    by_state,
+    changes_server_cache,
+    may_be_root,
+    missing_cells,
+    names_of,
+)
 
 LOCKS_A_PHASE = 12
 """Twice, and six times where others take new locks meanwhile (.host.clients)."""
@@ -19,7 +26,7 @@ WAITS_A_LIFE = 8
 """Beside one after each step and each cell; a life begins and ends with an empty target."""
 
 
-def acts(site: Site, target: Target, plans: Sequence[Plan], phases: int) -> list[Act]:
+def acts(site: Site, target: DeclaredTarget, plans: Sequence[Plan], phases: int) -> list[Act]:
     """What is done with Lustre alone."""
     clients = names_of(site, "clients")
     servers = names_of(site, "servers")

@@ -8,6 +8,7 @@ from functools import partial
 from fsage.api.model import Segment, round_size
 from fsage.api.report import AdviceRequest, Choice, Measured, Options, dataset
 
+from .model import object_bytes
 from .recipe import States
 
 BY_MAP = ("striped_file", "netflow")
@@ -74,10 +75,7 @@ def _of_size(state: str, layouts: Mapping[str, list[Segment]], margin: float, si
 
 def _uneven(segment: Segment) -> float:
     """By which share its largest object is above the mean: so much longer may its OST take than if all were even."""
-    length = segment.end_bytes - segment.start_bytes
-    rounds, rest = divmod(length, segment.stripe_bytes * segment.stripes)
-    largest = rounds * segment.stripe_bytes + min(rest, segment.stripe_bytes)
-    return largest * segment.stripes / length - 1
+    return max(object_bytes([segment])) * segment.stripes / segment.length_bytes - 1
 
 
 def _alike(segments: list[Segment], other: list[Segment], margin: float) -> bool:

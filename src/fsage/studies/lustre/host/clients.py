@@ -16,19 +16,18 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Json, Refusal
-from fsage.base.shell import run
-from fsage.host.system import caches, lctl, privilege, settings
-from fsage.host.system.lctl import TUNABLES, tunable
-from fsage.host.system.settings import Holder
+from fsage.api.helper import OF_LUSTRE, settings
+from fsage.api.host import caches, run
+from fsage.api.model import Failure, Json, Refusal
+from fsage.api.target import Dropped, why_not_root
 from fsage.layouts.machine import Mount
-from fsage.model.answers import Dropped
-from fsage.model.tuning import OF_LUSTRE
 
+from ..helper import lctl
+from ..helper.lctl import TUNABLES, tunable
 from ..model import LustreSpec
 
 NOTHING_FOUND = 1  # exit status of findmnt
@@ -143,7 +142,7 @@ def silent(fsname: str, of_mount: str = "", osts: list[int] | None = None) -> di
         if len(words) < 2 or words[1] in ANSWERS or LEFT_OUT in words or of_mount not in full:
             continue
         name = words[0].removesuffix("_UUID")
-        if osts is None or "-OST" not in name or int(name[-4:], 16) in osts:
+        if osts is None or "-OST" not in name or lctl.number_of(name) in osts:
             lost[name] = words[1]
     return lost
 
@@ -161,20 +160,14 @@ def drop_caches(mount: Path, fsname: str, files: list[Path]) -> Dropped:
     """
     if not caches.may_drop():
         return caches.drop(files)
-    began = time.monotonic()
     connections = f"{fsname}-{{}}-{instance_of(mount, fsname)}"
-    locks, _ = give_locks_back(connections)
-    pages, method = caches.drop_pages(files)
-    _, left = give_locks_back(connections)
+    counts: list[tuple[int, int]] = []
+    dropped = caches.drop(files, before=lambda: counts.append(give_locks_back(connections)))
+    locks = counts[0][0]
+    left = counts[-1][1]
     others = f" ({left} of others' stay)" if left else ""
-    return {
-        **caches.drop_names(files),
-        "seconds": time.monotonic() - began,
-        "cached_pages": pages,
-        "method": f"lru_size=clear{others}, {method}",
-        "locks": locks,
-        "locks_left": left,
-    }
+    method = f"lru_size=clear{others}, {dropped['method']}"
+    return {**dropped, "method": method, "locks": locks, "locks_left": left}
 
 
 def give_locks_back(connections: str) -> tuple[int, int]:
@@ -212,15 +205,20 @@ def tunables_now(mount: Path, fsname: str, *names: str) -> Values:
     return lctl.get(*(f"{of}.{name}" for name in names for of in (osc, llite)))
 
 
-def known_tunables(mount: Path, fsname: str) -> dict[str, str]:
-    """The values of all tunables that a study may set, by name; '8 or 16' where connections differ. Raises Failure."""
+def known_tunables(mount: Path, fsname: str, names: Iterable[str] = OF_LUSTRE) -> dict[str, str]:
+    """The values of tunables, usually all that a study may set, by name; '8 or 16' where connections differ.
+
+    Raises Failure.
+    """
     values: dict[str, set[str]] = {}
-    for full, value in tunables_now(mount, fsname, *OF_LUSTRE).items():
+    for full, value in tunables_now(mount, fsname, *names).items():
         values.setdefault(tunable(full), set()).add(value)
     return {name: " or ".join(sorted(several)) for name, several in values.items()}
 
 
-def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool) -> tuple[bool, list[str], Json]:
+def tune(
+    mount: Path, wanted: Mapping[str, object], holder: settings.Holder, check: bool
+) -> tuple[bool, list[str], Json]:
     """Have a target set `wanted` (name -> whole number) and nothing else: what it set before goes back.
 
     Returns whether anything changed (or would), a sentence for each, and for each name `asked`, `before` and `now`, or
@@ -236,7 +234,7 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
         has = tunables_now(mount, fsname, name) if name in OF_LUSTRE else {}
         if has:
-            why = privilege.unavailable_because()
+            why = why_not_root()
         else:
             why = f"neither osc nor llite of {fsname} has it"
         if why:
@@ -246,9 +244,8 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
         noted[name] = {"asked": value, "before": has, "now": has}
         values |= has
         desired |= dict.fromkeys(has, str(value))
-        sentences += words_of_tunables(name, has, {full: str(value) for full in has if has[full] != str(value)}) or [
-            f"{name}: {value} (unchanged)"
-        ]
+        changes = [(full, now, str(value)) for full, now in has.items() if now != str(value)]
+        sentences += sentences_of(changes) or [f"{name}: {value} (unchanged)"]
     stale = _stale(holder, desired)
     if check:
         changed = bool(stale) or any(values[full] != value for full, value in desired.items())
@@ -268,10 +265,10 @@ def tune(mount: Path, wanted: Mapping[str, object], holder: Holder, check: bool)
                 full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()
             }
             entry["now"] = {full: desired[full] for full in entry["now"]}  # as read back
-    return bool(steps), [*sentences, *put_back_words(step for step in steps if step[0] in stale)], noted
+    return bool(steps), [*sentences, *sentences_of(step for step in steps if step[0] in stale)], noted
 
 
-def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
+def put_tunables_back(holder: settings.Holder, check: bool = False) -> list[str]:
     """Let go of all that a target set on this host; a sentence for each tunable that changed by that.
 
     Connections that ended since are left out: after a new mount they have other names and Lustre's own values.
@@ -279,36 +276,26 @@ def put_tunables_back(holder: Holder, check: bool = False) -> list[str]:
     if not _stale(holder, {}):
         return []
     if check:
-        return put_back_words(map(list, settings.change(holder, TUNABLES, {}, check=True)))
-    return put_back_words(lctl.tune(holder["fsname"], holder, {}))
+        return sentences_of(settings.change(holder, TUNABLES, {}, check=True))
+    return sentences_of(lctl.tune(holder["fsname"], holder, {}))
 
 
-def _stale(holder: Holder, desired: Mapping[str, str]) -> list[str]:
+def _stale(holder: settings.Holder, desired: Mapping[str, str]) -> list[str]:
     """The tunables that a target holds, and wants no more."""
-    own = {full for full, entry in settings.notes(TUNABLES.name).items() if settings.of(holder, entry)}
-    return sorted(own - set(desired))
+    return [full for full in settings.held(holder, TUNABLES.name) if full not in desired]
 
 
-def put_back_words(steps: Iterable[list[str]]) -> list[str]:
-    """A sentence for each tunable of which connections got another value."""
-    sentences: list[str] = []
-    every = sorted(steps)
-    for name in sorted({tunable(full) for full, *_ in every}):
-        of_name = [step for step in every if tunable(step[0]) == name]
-        sentences += words_of_tunables(
-            name, {full: was for full, was, _ in of_name}, {full: value for full, _, value in of_name}
-        )
-    return sentences
+def sentences_of(steps: Iterable[Sequence[str]]) -> list[str]:
+    """A sentence for each tunable that changed, by its full name, from a value to another.
 
-
-def words_of_tunables(name: str, values: Values, wanted: Mapping[str, str]) -> list[str]:
-    """What changes: 'max_rpcs_in_flight: 8 -> 256 at 6 connections'; none where nothing does.
-
-    >>> words("x", {"osc.a": "8", "osc.b": "8", "osc.c": "4"}, {"osc.a": "2", "osc.b": "2"})
-    ['x: 8 -> 2 at 2 connections']
+    >>> sentences_of([["osc.a.x", "8", "2"], ["osc.b.x", "8", "2"], ["osc.c.x", "4", "2"]])
+    ['x: 4 -> 2 at 1 connections, 8 -> 2 at 2 connections']
     """
-    steps = Counter(f"{values[full]} -> {value}" for full, value in wanted.items())
-    joined = ", ".join(f"{step} at {count} connections" for step, count in steps.items())
-    if joined:
-        return [f"{name}: {joined}"]
-    return []
+    counts: dict[str, Counter[str]] = {}
+    for full, was, now in steps:
+        counts.setdefault(tunable(full), Counter())[f"{was} -> {now}"] += 1
+    sentences = []
+    for name, of_name in sorted(counts.items()):
+        joined = ", ".join(f"{step} at {count} connections" for step, count in sorted(of_name.items()))
+        sentences.append(f"{name}: {joined}")
+    return sentences

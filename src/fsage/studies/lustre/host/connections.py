@@ -7,13 +7,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.base import Failure, Refusal, in_words
-from fsage.host.system import lctl
+from fsage.api.model import Failure, Refusal, Spec, in_words
+from fsage.api.target import Connection, Look, declaration
 from fsage.layouts.machine import Mount
-from fsage.model import declaration
-from fsage.model.signs import Connection, Look
-from fsage.model.target import Spec
 
+from ..helper import lctl
 from .clients import fsname_of, instance_of
 
 LNET_TROUBLE = re.compile(
@@ -34,7 +32,7 @@ def look(spec: Spec, below: Sequence[Mount]) -> Look:
         except (OSError, Failure, Refusal) as why:
             absent["connections"] = in_words(why)
         try:
-            seen["lnet"] = lnet(lctl.network_counters())
+            seen["lnet"] = lnet(lctl.network_counters(fsname))
         except (OSError, Failure, Refusal) as why:
             absent["lnet"] = in_words(why)
     return seen

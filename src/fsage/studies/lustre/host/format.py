@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fsage.base import MIB, Failure, Refusal
-from fsage.base.shell import run
+from fsage.api.host import run
+from fsage.api.model import MIB, Failure, Refusal
+from fsage.api.target import Request, declaration
 from fsage.layouts import machine
-from fsage.model import declaration
-from fsage.model.declaration import complete
-from fsage.model.request import Request
 
 from ..model import LustreSpec, lustre_of
 from . import clients
@@ -90,7 +88,7 @@ def format_osts(declared: Mapping[str, object], request: Request, check: bool) -
 
     Each keeps its number and stays mounted where it was. All devices are checked before the first is touched.
     """
-    spec = complete(declared)
+    spec = declaration.complete(declared)
     fsname = declaration.fsname_of(spec)
     wanted: list[Any] = request.get("osts", [])
     if not fsname or request.get("destroy") != fsname:

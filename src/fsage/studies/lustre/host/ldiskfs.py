@@ -13,16 +13,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import MIB, Failure, Refusal
-from fsage.base.shell import run
-from fsage.host.system import files, lctl, settings
-from fsage.host.system.settings import Holder
-from fsage.host.targets.preallocation import Requested, size_words
+from fsage.api.helper import settings
+from fsage.api.host import run
+from fsage.api.model import MIB, Failure, Refusal, Spec
+from fsage.api.target import Request, declaration, files, holder_of, places, preallocation
 from fsage.layouts import dumpe2fs
 from fsage.layouts.store import NotThisText
-from fsage.model.declaration import home_of
-from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import lustre_of
 
 BLOCK_BYTES = 4096
@@ -35,17 +33,15 @@ TABLES = {
 }
 
 
-def table_of(requested: Requested) -> tuple[int, ...] | None:
+def table_of(requested: preallocation.Requested) -> tuple[int, ...] | None:
     """The table for ldiskfs; None when only the pointer is requested. Raises Refusal for a size without a table."""
     if requested.size_bytes is None or requested.size_bytes in TABLES:
         if requested.size_bytes:
             return TABLES[requested.size_bytes]
         return requested.table
-    tables = ", ".join(f"{size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
-    raise Refusal(
-        f"tune_prealloc_size is {size_words(requested.size_bytes)}, for which no table is known ({tables}); give "
-        "tune_prealloc_table"
-    )
+    tables = ", ".join(f"{preallocation.size_words(size)}: {table_words(table)}" for size, table in TABLES.items())
+    size = preallocation.size_words(requested.size_bytes)
+    raise Refusal(f"tune_prealloc_size is {size}, for which no table is known ({tables}); give tune_prealloc_table")
 
 
 def table_words(table: tuple[int, ...]) -> str:
@@ -59,7 +55,8 @@ READ_BYTES = 4096
 OFF = "0"  # what is written for an empty table: preallocation is switched off
 
 KIND = "prealloc"
-KEYS = ("prealloc_table", "mb_last_group")
+TABLE = "prealloc_table"
+KEYS = (TABLE, "mb_last_group")
 Values = dict[str, object]  # "prealloc_table": text; "mb_last_group": number, or why there is none
 
 
@@ -81,14 +78,13 @@ class Ost(NamedTuple):
         """Whether this series lets the allocation pointer be set."""
         return self._pointer_file() is not None
 
-    def set(self, values: Values) -> None:
-        """One write for each value, read back and compared. Raises Failure."""
-        for key, value in values.items():
-            file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
-            write(file, str(value) or OFF)
-            read_back = self.now()[key]
-            if read_back != value:
-                raise Failure(f"{file}: requested {value!r}, reads back {read_back!r}")
+    def set(self, key: str, value: object) -> None:
+        """Write a value, read back and compared. Raises Failure."""
+        file = (self._pointer_file() if key == "mb_last_group" else None) or self.place / key
+        write(file, str(value) or OFF)
+        read_back = self.now()[key]
+        if read_back != value:
+            raise Failure(f"{file}: requested {value!r}, reads back {read_back!r}")
 
     def _pointer_file(self) -> Path | None:
         files = [self.place / name for name in ("mb_last_group", "mb_last_groups")]
@@ -141,7 +137,7 @@ def served(fsname: str, wanted: list[str], proc: Path) -> list[Ost]:
 
 def tables_of(spec: Spec) -> dict[str, str]:
     """The table of each ldiskfs OST of a target that this host serves; "absent" where ldiskfs does not show it."""
-    proc = Path((files.read_json(home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
+    proc = Path((files.read_json(declaration.home_of(spec) / "prealloc.json") or {}).get("proc") or PROC)
     tables = {}
     for name, device in lctl.get(f"osd-ldiskfs.{lustre_of(spec)['fsname']}-OST*.mntdev").items():
         try:
@@ -168,7 +164,7 @@ def refuse_unfit(ost: Ost, table: tuple[int, ...] | None, group: int | None) -> 
         )
 
 
-def wanted(osts: list[Ost], requested: Requested) -> dict[str, Values]:
+def values_for(osts: list[Ost], requested: preallocation.Requested) -> dict[str, Values]:
     """What is to be written to each OST. `Refusal` where one cannot have it: then none gets it."""
     table = table_of(requested)
     for ost in osts:
@@ -182,7 +178,9 @@ def wanted(osts: list[Ost], requested: Requested) -> dict[str, Values]:
     return values
 
 
-def put(osts: list[Ost], values: dict[str, Values], holder: Holder, restore: bool, check: bool) -> dict[str, Values]:
+def put(
+    osts: list[Ost], values: dict[str, Values], holder: settings.Holder, restore: bool, check: bool
+) -> dict[str, Values]:
     """Have a target set these values, or let go of what it set on these OSTs; the new values of each OST that changed.
 
     On Failure the values from before are restored.
@@ -224,7 +222,7 @@ def _kind(of_name: Mapping[str, tuple[Ost, str]]) -> settings.Kind:
 
     def set_one(name: str, value: object) -> None:
         ost, key = of_name[name]
-        ost.set({key: value})
+        ost.set(key, value)
 
     return settings.Kind(KIND, read, put)
 
@@ -249,3 +247,73 @@ def _ost(name: str, device: str, proc: Path) -> Ost:
         )
     groups = -(-(header.blocks - header.first_block) // header.group_blocks)
     return Ost(name, device, place, groups, header.group_blocks - 2 - int(inode_blocks[1]))
+
+
+OF = {"prealloc_table": {"size", "table"}, "mb_last_group": {"group"}}
+"""What of a request each of them is set by."""
+
+
+def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
+    """Set `request["prealloc"]` on the OSTs that this host serves, or restore the values from before.
+
+    Without a request the last one is set again: a table is lost with each umount of its OST.
+    """
+    spec = declaration.complete(declared)
+    requested = request["prealloc"]
+    path = declaration.home_of(spec) / "prealloc.json"
+    host = os.uname().nodename
+    noted = files.read_json(path)
+    restore = requested["state"] == "restored"
+    fsname = declaration.fsname_of(spec)
+    if not fsname or (restore and noted is None):
+        return {"changed": False, "msg": f"{host} has no preallocation to put back", "osts": {}}
+    wanted = preallocation.wanted(requested, noted or {})
+    place = requested.get("proc") or (noted or {}).get("proc") or PROC
+    sizes = preallocation.read(wanted)
+    osts = served(fsname, requested.get("osts") or [], Path(place))
+    if not osts:
+        return {"changed": False, "msg": f"{host} serves no ldiskfs OST of {fsname}", "osts": {}}
+    if not wanted:
+        raise Refusal(f"{host}: {preallocation.NOTHING}")
+    if restore:
+        values = {ost.name: Values() for ost in osts}
+    else:
+        values = values_for(osts, sizes)
+    before = {ost.name: ost.now() for ost in osts}
+    if not check and not restore:
+        files.write_json(path, {"asked": wanted, "proc": place})
+    changed = put(osts, values, holder_of(spec, request), restore, check)
+    if restore and not check:
+        files.remove(path)
+        places.remove_empty(path.parent, path.parent.parent)
+    now = {ost.name: {**before[ost.name], **changed.get(ost.name, {})} if check else ost.now() for ost in osts}
+    touched = [key for key, of in OF.items() if of & set(wanted) or any(key in own for own in changed.values())]
+    steps = {ost.name: [(key, before[ost.name][key], now[ost.name][key]) for key in touched] for ost in osts}
+    return {
+        "changed": bool(changed),
+        "msg": f"{len(osts)} ldiskfs OSTs of {fsname} on {host}",
+        "proof": [
+            f"{ost.name} ({ost.device}): {key} {preallocation.step_words(was, has)}"
+            for ost in osts
+            for key, was, has in steps[ost.name]
+        ],
+        "osts": {
+            ost: {"before": {key: was for key, was, _ in changes}, "now": {key: has for key, _, has in changes}}
+            for ost, changes in steps.items()
+        },
+    }
+
+
+def is_answer(fsname: str, server: object) -> bool:
+    """Whether a server's answer about its OSTs has the form that `prealloc_osts` gives it."""
+    return isinstance(server, dict) and all(lctl.is_ost(fsname, name) and _of_one(server[name]) for name in server)
+
+
+def _of_one(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return all(
+        isinstance(table := value.get(key), dict)
+        and all(isinstance(word, (str, int, list)) or word is None for word in table.values())
+        for key in ("before", "now")
+    )

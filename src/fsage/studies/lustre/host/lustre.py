@@ -13,37 +13,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import GIB, MIB, Failure, Json, JsonView, Refusal, in_words
-from fsage.base.shell import run
-from fsage.host.kinds.directory import Directory, Offer
-from fsage.host.system import files, lctl, places, privilege, settings
-from fsage.host.system import space as space_of
-from fsage.host.system.settings import Holder
-from fsage.host.targets import claims, directories, lease
-from fsage.host.targets.budget import OWN_BYTES, Free, Limits, Wrong, least, nothing, used
-from fsage.host.targets.kinds import Lacking, Servers
+from fsage.api.helper import CLIENTS, SERVERS, settings
+from fsage.api.host import Lacking, run
+from fsage.api.model import GIB, MIB, Claim, Failure, Json, JsonView, Refusal, Spec, in_words
+from fsage.api.target import (
+    Directory,
+    Dropped,
+    Offer,
+    Servers,
+    budget,
+    existing,
+    files,
+    holder_of,
+    places,
+    why_not_root,
+)
 from fsage.layouts import machine
 from fsage.layouts.freespace import ONCE, Counting
-from fsage.layouts.machine import regular_files
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import Store
-from fsage.model.answers import Dropped
-from fsage.model.claim import Claim, LustreClaim
-from fsage.model.target import Spec
 
+from .. import helper
 from .. import model as facts
+from ..helper import lctl
 from ..instruments import others, server_cache
 from ..model import LustreSpec, lustre_of
-from . import clients, connections, marks, preallocation, servers, space, stripes
+from . import clients, connections, ldiskfs, marks, servers, space, stripes
 from .format import format_osts
 from .osts import LustreOsts, above_claim, declared_numbers, usable_bytes, usable_osts, why_without
 
 PROGRAMS = ("lfs", "lctl", "findmnt")
-ON_CLIENTS = ("lustre-locks", "lustre-tune", "lustre-imports")
-ON_SERVERS = ("lustre-sync", "lustre-counters", lctl.FREE_SPACE)
-"""Verbs of root's helper (fsage.host.helper) that a user needs."""
-
-
 TREES = ("filler", "measured")
 
 
@@ -53,9 +52,13 @@ class Lustre(facts.Lustre, Directory):
     below = "lustre"
     how_shared = ""  # each client sees the mark
     threads = 16
-    remote = servers.REMOTE
+    remote: ClassVar = {
+        "commit": lambda host: {"to_destroy": servers.commit(host.spec)},
+        "free_space": servers.free_space_there,
+        "free_extents": servers.free_extents,
+    }
     verbs: ClassVar = {
-        "prealloc_osts": preallocation.prealloc_osts,
+        "prealloc_osts": ldiskfs.prealloc_osts,
         "osts": servers.inspect,
         "format_osts": format_osts,
         "server_cache_back": server_cache.server_cache_back,
@@ -89,7 +92,7 @@ class Lustre(facts.Lustre, Directory):
         lacking = [f"{tool}: install the Lustre client" for tool in PROGRAMS if not shutil.which(tool)]
         missing = list(lacking)
         whole = lustre_of(spec)["capacity_gib"] == "all"
-        if whole and (why := privilege.unavailable_because()):
+        if whole and (why := why_not_root()):
             missing.append(f"root, or its helper, for lctl set_param and caches: {why}")
         if not lacking:
             try:
@@ -120,7 +123,7 @@ class Lustre(facts.Lustre, Directory):
         declared = declared_numbers(lustre)
         osts = space.read_osts(mount, declared)
         usable = usable_osts(lustre, osts)
-        noted: LustreClaim = {
+        noted: Json = {
             "declared": _declared(lustre),
             "version": lctl.version(),
             "osts": space.fullness(osts),
@@ -131,13 +134,13 @@ class Lustre(facts.Lustre, Directory):
         capacity_bytes = usable_bytes(lustre, usable)
         if not whole:
             percent = lustre["free_percent"]
-            budget = {f"{percent:g}% of what is free": int(capacity_bytes * percent / 100)}
+            limits = {f"{percent:g}% of what is free": int(capacity_bytes * percent / 100)}
             if lustre["capacity_gib"] is not None:
-                budget["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
-            existing = space_of.existing(place)
-            lefts = space.quotas_left(existing, space.project_of(existing))
-            capacity_bytes = least(spec["name"], budget, lefts)
-            noted["budget"] = budget
+                limits["capacity_gib"] = int(float(lustre["capacity_gib"]) * GIB)
+            above = existing(place)
+            lefts = space.quotas_left(above, space.project_of(above))
+            capacity_bytes = budget.least(spec["name"], limits, lefts)
+            noted["budget"] = limits
         return Offer(capacity_bytes, mount, whole, {"lustre": noted})
 
     @staticmethod
@@ -186,11 +189,9 @@ class Lustre(facts.Lustre, Directory):
     def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:
         if not claim:
             return super().undo_claim(spec, claim)
-        proof = clients.put_tunables_back(lease.holder_of(spec))
+        proof = clients.put_tunables_back(holder_of(spec))
         try:
-            proof += cls._emptied(spec, claim)
-            proof += marks.remove(spec, claim)
-            return [*proof, *directories.undo_create(spec)]
+            return proof + super().undo_claim(spec, claim)
         except OSError as error:
             # A mark lies on an OST that was lost for good: then nothing shows whose files these are.
             why = why_without(space.read_osts(marks.mount_of(spec).point, ()), spec, claim)
@@ -198,6 +199,10 @@ class Lustre(facts.Lustre, Directory):
                 raise
             left = f"left {spec['directory']} as it is: {in_words(error)}. {why[0].upper()}{why[1:]}; delete it by hand"
             return [*proof, left]
+
+    @classmethod
+    def unmark(cls, spec: Spec, claim: Claim | None) -> list[str]:
+        return marks.remove(spec, claim) if claim else []
 
     def astray(self, tuning: JsonView) -> list[str]:
         return others.of_client(self.spec, self.mounts[0], self.lustre["fsname"], tuning)
@@ -214,14 +219,15 @@ class Lustre(facts.Lustre, Directory):
     @classmethod
     def tunables(cls, spec: Spec) -> Json:
         mount = clients.client_mount(lustre_of(spec), Path(spec["directory"])).point
-        return dict(clients.known_tunables(mount, lustre_of(spec)["fsname"]))
+        return {**clients.known_tunables(mount, lustre_of(spec)["fsname"])}
 
     @classmethod
     def granted(cls, spec: Spec, server: bool) -> list[list[str]]:
-        return [[verb, lustre_of(spec)["fsname"]] for verb in (ON_SERVERS if server else ON_CLIENTS)]
+        verbs = helper.VERBS[SERVERS if server else CLIENTS]
+        return [[verb, lustre_of(spec)["fsname"]] for verb in verbs]
 
     @classmethod
-    def holders(cls) -> list[Holder]:
+    def holders(cls) -> list[settings.Holder]:
         return settings.holders(lctl.TUNABLES.name)
 
     def drop_caches(self, files: list[Path]) -> Dropped:
@@ -268,7 +274,7 @@ class Lustre(facts.Lustre, Directory):
                 f"{path} names {'target ' + mark['target'] if mark else 'no target'}, not claim {self.claim['id']}: "
                 "nothing was touched"
             )
-        directories.verify(Path(self.spec["directory"]), self.claim, self.identity)
+        super().verify()
 
     def empty(self) -> None:
         """Delete what fsage made, by many threads, and verify that the OSTs destroyed its objects. Raises Failure.
@@ -280,13 +286,13 @@ class Lustre(facts.Lustre, Directory):
         usable = self.osts.usable
         ours = sum(_held_bytes(place / name) for name in TREES)
         now = space.needed_osts(place, usable)
-        used_bytes = sum(used(now).values())
-        directories.clear(place, keep_mark=True, threads=self.threads, spend=self.pace.spend)
+        used_bytes = sum(budget.used(now).values())
+        super().empty()
         left = [name for name in TREES if os.path.lexists(place / name)]
         if left:
             raise Failure(f"{place}: {', '.join(left)} is still there after it was deleted")
         # What others deleted before may come free now as well, so only more used space is wrong, not less.
-        most = used_bytes - ours + (OWN_BYTES + self.osts.tolerance_bytes) * len(now)
+        most = used_bytes - ours + (budget.OWN_BYTES + self.osts.tolerance_bytes) * len(now)
 
         def wrong(osts: Sequence[Ost]) -> list[str]:
             if self.state_known:
@@ -310,17 +316,17 @@ class Lustre(facts.Lustre, Directory):
     def why_unwatched(self) -> str | None:
         return "a client of Lustre does not see what others do"
 
-    def settle(self, wrong: Wrong = nothing) -> None:
+    def settle(self, wrong: budget.Wrong = budget.nothing) -> None:
         for mount in self.mounts:
             space.await_frees(mount, self.osts.sync, wrong, self.state_known, self.osts.usable)
 
-    def limits(self) -> Limits:
+    def limits(self) -> budget.Limits:
         return space.Osts(self.mounts[0], self.lustre, self.state_known, self.osts.sync, self.osts.usable)
 
-    def free(self, mount: Path) -> Free:
+    def free(self, mount: Path) -> budget.Free:
         osts = space.needed_osts(mount, self.osts.usable)
         # `available`: without the servers' reserve, as the capacity of the claim
-        return Free(sum(ost.available_bytes for ost in osts), None, used(osts))
+        return budget.Free(sum(ost.available_bytes for ost in osts), None, budget.used(osts))
 
     def why_no_extents(self, error: OSError) -> str:
         return f"{super().why_no_extents(error)}; Lustre gives it for files of one stripe only"
@@ -344,19 +350,12 @@ class Lustre(facts.Lustre, Directory):
         return servers.free_space(self.osts, ost, counting)
 
     def tune(
-        self, wanted: Mapping[str, object], holder: Holder, check: bool
+        self, wanted: Mapping[str, object], holder: settings.Holder, check: bool
     ) -> tuple[bool, list[str], dict[str, object]]:
-        changed, proof, noted = clients.tune(self.mounts[0], wanted, holder, check)
-        changed |= noted != claims.read_tunables(self.home)
-        if not check:
-            claims.note_tunables(self.home, noted)
-        return changed, proof, noted
+        return clients.tune(self.mounts[0], wanted, holder, check)
 
-    def untune(self, holder: Holder, check: bool) -> list[str]:
-        proof = clients.put_tunables_back(holder, check)
-        if not check:
-            claims.note_tunables(self.home, {})
-        return proof
+    def untune(self, holder: settings.Holder, check: bool) -> list[str]:
+        return clients.put_tunables_back(holder, check)
 
 
 def _make_tree(above: int, path: Path, lustre: LustreSpec) -> None:
@@ -380,7 +379,7 @@ def _held_bytes(tree: Path) -> int:
     """Bytes of all files' blocks below a directory. Directories do not count: they are on the MDT."""
     if tree.is_symlink() or not tree.is_dir():
         return 0
-    return sum(path.lstat().st_blocks * 512 for path in regular_files(tree))
+    return sum(path.lstat().st_blocks * 512 for path in machine.regular_files(tree))
 
 
 def _declared(lustre: LustreSpec) -> dict[str, object]:

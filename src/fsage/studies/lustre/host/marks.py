@@ -10,11 +10,10 @@ import contextlib
 import os
 from pathlib import Path
 
-from fsage.base import Refusal
-from fsage.host.system import files, lctl, privilege
-from fsage.model.claim import Claim
-from fsage.model.target import Spec
+from fsage.api.model import Claim, Refusal, Spec
+from fsage.api.target import files, why_not_root
 
+from ..helper import lctl
 from ..model import lustre_of
 from . import clients
 from .osts import declared_numbers
@@ -45,7 +44,7 @@ def refuse_shared(spec: Spec, client: clients.ClientMount) -> None:
     """Raise Refusal where a file system cannot be a target's alone."""
     place = Path(spec["directory"])
     mount = client.point
-    why = privilege.unavailable_because()
+    why = why_not_root()
     if why:
         raise Refusal(
             f"target {spec['name']} (capacity_gib: all) needs root on {os.uname().nodename}, for lctl set_param and "

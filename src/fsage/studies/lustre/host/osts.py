@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.base import MIB, Json, Refusal
-from fsage.base.message import shown
-from fsage.base.shell import run
-from fsage.host import remote
-from fsage.host.targets import Target
-from fsage.host.targets.kinds import NoOsts
-from fsage.host.targets.preallocation import of, read, size_words
+from fsage.api.helper import shown
+from fsage.api.host import Target, run
+from fsage.api.model import ALL_OSTS, MIB, Claim, Json, Refusal, Segment, Spec, Step
+from fsage.api.target import Request, ServedOsts, preallocation
 from fsage.layouts.servers import Ost
-from fsage.model import structure
-from fsage.model.claim import Claim
-from fsage.model.request import Request
-from fsage.model.structure import Segment, Step
-from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import Lustre, LustreSpec, Striping, lustre_of
-from . import preallocation, servers, space, stripes
-from .preallocation import TABLE
+from . import ldiskfs, servers, space, stripes
 
 OTHERS_SHARE = 0.1
 """Others may change the used space of an OST by so much of what fsage may take there, where nothing is declared."""
@@ -33,26 +24,13 @@ SLACK_BYTES = 64 * MIB
 SLACK_SHARE = 0.005
 
 
-class LustreOsts(NoOsts):
+class LustreOsts(ServedOsts):
     """The OSTs of a target on Lustre, and its servers."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__()
-        self.target = target
+        super().__init__(target)
         self.lustre = lustre_of(target.spec)
         self.listed = bool(self.lustre["osts"])
-        self.agents: list[remote.Host] | None = None
-
-    def ask_servers(self, **what: object) -> dict[str, Json]:
-        """Over a session's connections, or over one of its own, which ends with the target."""
-        if self.session:
-            return self.session.ask_servers(**what)
-        if self.agents is None:
-            agents = [remote.Host(host, "server") for host in self.servers]
-            remote.start(agents, self.target.spec, None)
-            self.agents = agents
-            weakref.finalize(self, remote.end, agents)
-        return remote.ask_all(self.agents, what)
 
     def sync(self) -> int | None:
         """Have the servers commit; how many objects they still have to destroy, None where no MDT answers."""
@@ -81,16 +59,15 @@ class LustreOsts(NoOsts):
         return {"osts": space.fullness(space.read_osts(self.target.mounts[0], ()))}
 
     def spread(self, folder: Path) -> None:
-        everywhere: Striping = {"stripe_count": structure.ALL_OSTS, "stripe_size_mib": 1, "first_ost": stripes.ANY}
+        everywhere: Striping = {"stripe_count": ALL_OSTS, "stripe_size_mib": 1, "first_ost": stripes.ANY}
         stripes.set_on(folder, everywhere, self.lustre)
 
     def spread_files(self, folder: Path) -> dict[str, Path]:
-        numbers = sorted(self.usable or (int(name[-4:], 16) for name in self.target.claim["lustre"]["osts"]))
+        numbers = sorted(self.usable or (lctl.number_of(name) for name in self.target.claim["lustre"]["osts"]))
         count = self.lustre["stripe_count"]
         first = self.lustre["first_ost"]
-        if first != stripes.ANY and count != structure.ALL_OSTS and not self.listed:
-            start = numbers.index(first)
-            numbers = [numbers[(start + step) % len(numbers)] for step in range(count)]
+        if first != stripes.ANY and count != ALL_OSTS and not self.listed:
+            numbers = stripes.around(numbers, numbers.index(first), count)
         return stripes.one_on_each(folder, numbers)
 
     def stripe(self, folder: Path, count: int, stripe_bytes: int) -> None:
@@ -114,7 +91,7 @@ class LustreOsts(NoOsts):
         fsname = self.lustre["fsname"]
         osts = Json()
         for server in request.get("osts", []):
-            if not preallocation.is_answer(fsname, server):
+            if not ldiskfs.is_answer(fsname, server):
                 raise Refusal(f"a server answered {shown(server)}, which is no preallocation of {fsname}'s OSTs")
             osts.update(server)
         if not osts:
@@ -129,27 +106,30 @@ class LustreOsts(NoOsts):
         wanted = step.server_preallocation_bytes()
         if wanted is None:
             return
-        noted = of(self.target)
-        size = read(noted["asked"]).size_bytes if noted else None
+        noted = preallocation.of(self.target)
+        size = preallocation.read(noted["asked"]).size_bytes if noted else None
+        words = preallocation.size_words(wanted)
         if not noted or (size != wanted and "table" not in noted["asked"]):
             raise Refusal(
-                f"target {self.target.name}: the servers lay out the state's files in extents of {size_words(wanted)}, "
-                f"and tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
-                f"tune_prealloc_size={size_words(wanted)} first"
+                f"target {self.target.name}: the servers lay out the state's files in extents of {words}, and "
+                f"tune_prealloc.yml set {noted['asked'] if noted else 'nothing'}: run it with "
+                f"tune_prealloc_size={words} first"
             )
         why = self.untuned()
         if why:
             raise Refusal(f"target {self.target.name}: {why}")
 
     def untuned(self) -> str | None:
-        now = (of(self.target) or {}).get("now") or {}
-        wanted = {ost: entry[TABLE] for ost, entry in now.items() if TABLE in entry}
+        now = (preallocation.of(self.target) or {}).get("now") or {}
+        wanted = {ost: entry[ldiskfs.TABLE] for ost, entry in now.items() if ldiskfs.TABLE in entry}
         if not wanted:
             return None
         tables: dict[str, str] = {}
         for answer in self.ask_servers(do="prealloc").values():
             tables.update(answer["tables"])
-        other = [f"{ost} has {TABLE} {tables.get(ost)!r}" for ost in sorted(wanted) if tables.get(ost) != wanted[ost]]
+        other = [
+            f"{ost} has {ldiskfs.TABLE} {tables.get(ost)!r}" for ost in sorted(wanted) if tables.get(ost) != wanted[ost]
+        ]
         if not other:
             return None
         if len(other) > SHOWN:
@@ -165,10 +145,9 @@ class LustreOsts(NoOsts):
         stripes.verify_fillers(self.target)
 
     def is_used(self, name: str) -> bool:
-        match = re.fullmatch(rf"{re.escape(self.lustre['fsname'])}-OST([0-9a-f]{{4}})", name)
-        if not match:
+        if not lctl.is_ost(self.lustre["fsname"], name):
             return True
-        number = int(match[1], 16)
+        number = lctl.number_of(name)
         if self.usable is not None and number not in self.usable:
             return False
         return stripes.any_on(self.target.mounts[0], number)
@@ -215,22 +194,18 @@ def declared_numbers(lustre: LustreSpec) -> list[int] | None:
 
 def usable_osts(lustre: LustreSpec, osts: list[Ost]) -> list[Ost]:
     """The OSTs of the declared pool or list; else all. Raises Refusal where there are no such."""
-    if lustre["pool"]:
-        of_pool = declared_numbers(lustre) or []
-        usable = [ost for ost in osts if ost.number in of_pool]
-        if not usable:
-            pool = f"{lustre['fsname']}.{lustre['pool']}"
-            raise Refusal(
-                f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it"
-            )
-        return usable
-    numbers = [ost.number for ost in osts]
-    missing = sorted(set(lustre["osts"] or ()) - set(numbers))
+    numbers = declared_numbers(lustre)
+    if numbers is None:
+        return osts
+    usable = [ost for ost in osts if ost.number in numbers]
+    if lustre["pool"] and not usable:
+        pool = f"{lustre['fsname']}.{lustre['pool']}"
+        raise Refusal(f"fsage_target.lustre.pool is {lustre['pool']}, and `lfs pool_list {pool}` names no OST of it")
+    there = [ost.number for ost in osts]
+    missing = sorted(set(lustre["osts"] or ()) - set(there))
     if missing:
-        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {numbers}")
-    if lustre["osts"]:
-        return [ost for ost in osts if ost.number in lustre["osts"]]
-    return osts
+        raise Refusal(f"fsage_target.lustre.osts has {missing}, and {lustre['fsname']} has {there}")
+    return usable
 
 
 def usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
@@ -247,8 +222,7 @@ def usable_bytes(lustre: LustreSpec, osts: list[Ost]) -> int:
         )
     if first != stripes.ANY and first not in numbers:
         raise Refusal(f"fsage_target.lustre.first_ost is {first}, and {lustre['fsname']} has {numbers}")
-    if first == stripes.ANY or count == structure.ALL_OSTS:
+    if first == stripes.ANY or count == ALL_OSTS:
         return sum(ost.available_bytes for ost in osts)
-    start = numbers.index(first)
-    used = [osts[(start + step) % len(osts)] for step in range(count)]
+    used = stripes.around(osts, numbers.index(first), count)
     return min(ost.available_bytes for ost in used) * count

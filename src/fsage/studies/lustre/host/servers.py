@@ -17,20 +17,16 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from fsage.base import Failure, Json, Refusal
-from fsage.base.message import shown
-from fsage.host.system import lctl
-from fsage.host.targets import OtherHost, Target
-from fsage.host.targets.kinds import Remote, Servers
+from fsage.api.helper import shown
+from fsage.api.host import OtherHost, Target
+from fsage.api.model import Failure, Json, Refusal, Spec
+from fsage.api.target import MOST_ENDS, Request, Servers, declaration
 from fsage.layouts import ext4
 from fsage.layouts.freespace import ONCE, Counting
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import OF_DEVICE, Store, without
-from fsage.model.answers import MOST_ENDS
-from fsage.model.declaration import complete, fsname_of
-from fsage.model.request import Request
-from fsage.model.target import Spec
 
+from ..helper import lctl
 from ..model import LustreSpec, lustre_of
 
 HEADING = re.compile(r"(\S.*?)\s{2,}\S+\s+% cum % \|")
@@ -134,13 +130,6 @@ def free_extents(host: OtherHost, first: int) -> Json:
     return {"ends": host.kept["ends"][first : first + MOST_ENDS]}
 
 
-REMOTE: dict[str, Remote] = {
-    "commit": lambda host: {"to_destroy": commit(host.spec)},
-    "free_space": free_space_there,
-    "free_extents": free_extents,
-}
-
-
 def of_ost(ost: str, device: str, counting: Counting = ONCE) -> Store:
     """The free space of an ldiskfs OST of this host on a device: as root, or by its helper. Raises Failure."""
     return ext4.of_command(lctl.free_space_words(ost, device), f"dumpe2fs {device}", counting)
@@ -182,8 +171,8 @@ NOT_SEEN = "no host of the inventory's group `servers` serves it"
 
 def inspect(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb `osts`: Store.summary, with `ost` and `host`, of each OST of the target that this host serves."""
-    spec = complete(declared)
-    fsname = fsname_of(spec)
+    spec = declaration.complete(declared)
+    fsname = declaration.fsname_of(spec)
     if not fsname:
         return {"changed": False, "msg": f"target {spec['name']} has no OSTs", "osts": []}
     values = lctl.get(f"osd-*.{fsname}-OST*.fstype", f"osd-*.{fsname}-OST*.mntdev")
@@ -192,7 +181,7 @@ def inspect(declared: Mapping[str, object], request: Request, check: bool) -> di
         osd, ost, parameter = name.split(".")
         if parameter == "fstype":
             store = _of(ost, fstype, values.get(f"{osd}.{ost}.mntdev"))
-            seen.append({**store.summary(_number(ost)), "ost": ost, "host": os.uname().nodename})
+            seen.append({**store.summary(lctl.number_of(ost)), "ost": ost, "host": os.uname().nodename})
     return {"changed": False, "msg": f"{len(seen)} OSTs of {fsname}", "osts": seen}
 
 
@@ -205,19 +194,14 @@ def every(target: Target, seen: list[dict[str, object]]) -> list[Json]:
     stores = {}
     for store in seen:
         ost = store.get("ost") if isinstance(store, dict) else None
-        if not is_one(fsname, ost) or store.get("store") != _number(str(ost)):
+        if not lctl.is_ost(fsname, ost) or store.get("store") != lctl.number_of(str(ost)):
             raise Refusal(f"a server answered for {shown(ost)}, which is no OST of {fsname}, or not with its number")
         stores[str(ost)] = store
     for ost in target.claim["lustre"]["osts"]:
         if ost not in stores:
             nothing = Store("lustre", {}, {}, {**without(OF_DEVICE, NOT_SEEN), "files": NO_FILES})
-            stores[ost] = {**nothing.summary(_number(ost)), "ost": ost, "host": None}
+            stores[ost] = {**nothing.summary(lctl.number_of(ost)), "ost": ost, "host": None}
     return sorted(stores.values(), key=lambda store: store["store"])
-
-
-def is_one(fsname: str, name: object) -> bool:
-    """Whether a name is that of an OST of a file system."""
-    return isinstance(name, str) and re.fullmatch(re.escape(fsname) + "-OST[0-9a-f]{4}", name) is not None
 
 
 def _of(ost: str, fstype: str, device: str | None) -> Store:
@@ -233,8 +217,3 @@ def _of(ost: str, fstype: str, device: str | None) -> Store:
         except Failure as why:
             reason = str(why)
     return Store(fstype, {}, {}, {**without(OF_DEVICE, reason), "files": NO_FILES})
-
-
-def _number(ost: str) -> int:
-    """The number in lustre-OST000a."""
-    return int(ost[-4:], 16)

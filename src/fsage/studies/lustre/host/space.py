@@ -21,13 +21,12 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Optional
 
-from fsage.base import KIB, MIB, Failure, shell
-from fsage.base.shell import run
-from fsage.host.targets.budget import Left, Limits, Wrong, nothing, owner_of, used
+from fsage.api.host import run
+from fsage.api.model import KIB, MIB, Failure
+from fsage.api.target import SLACK_BYTES, Silent, budget
 from fsage.layouts import servers
 from fsage.layouts.servers import Ost
 from fsage.layouts.store import NotThisText
-from fsage.model.structure import SLACK_BYTES
 
 from ..model import LustreSpec
 from . import stripes
@@ -49,10 +48,10 @@ UNSEEN_S = 10.0  # freeing takes at most so long where no server can be told to 
 Sync = Callable[[], Optional[int]]
 
 
-def parse(text: str) -> list[Ost]:
-    """The OSTs in what `lfs df` prints, by number, without those that are deactivated. Raises Failure."""
+def parse(text: str) -> servers.Read:
+    """What `lfs df` prints. Raises Failure."""
     try:
-        return servers.parse_lfs_df(text.splitlines()).all_osts()
+        return servers.parse_lfs_df(text.splitlines())
     except NotThisText as why:
         raise Failure(str(why)) from why
 
@@ -108,12 +107,9 @@ def _asked(mount: Path) -> tuple[list[Ost], list[servers.Silent]]:
             ran = run([*words, str(mount)], timeout=ANSWER_S, ok=range(256))
             if ran.returncode and not ran.stdout.strip():
                 raise Failure(f"`{' '.join(words)} {mount}` ended with status {ran.returncode}: {ran.stderr.strip()}")
-            try:
-                read = servers.parse_lfs_df(ran.stdout.splitlines())
-            except NotThisText as why:
-                raise Failure(str(why)) from why
+            read = parse(ran.stdout)
             return read.osts, read.silent
-        except shell.Silent:
+        except Silent:
             _did_not_end[mount] = time.monotonic()
     raise Failure(
         f"`lfs df {mount}` did not end within {ANSWER_S:g} s: an OST or MDT does not answer; `lfs check servers` "
@@ -125,8 +121,8 @@ def lost(mount: Path) -> str:
     """Which OSTs and MDTs are deactivated or do not answer, the end of a sentence on an I/O error; '' if all do."""
     try:
         ran = run(["lfs", "df", "--lazy", str(mount)], timeout=ANSWER_S, ok=range(256))
-        read = servers.parse_lfs_df(ran.stdout.splitlines())
-    except (Failure, NotThisText, OSError):
+        read = parse(ran.stdout)
+    except (Failure, OSError):
         return ""
     names = [f"{name} (deactivated)" for name in read.inactive]
     names += [f"{target.name} ({target.why})" for target in read.silent]
@@ -149,7 +145,11 @@ def fullness(osts: list[Ost]) -> dict[str, dict[str, float]]:
 
 
 def await_frees(
-    mount: Path, sync: Sync, wrong: Wrong = nothing, alone: bool = True, needed: Collection[int] | None = None
+    mount: Path,
+    sync: Sync,
+    wrong: budget.Wrong = budget.nothing,
+    alone: bool = True,
+    needed: Collection[int] | None = None,
 ) -> list[Ost]:
     """Wait until the objects of deleted files are destroyed, and `wrong` finds nothing; the OSTs by `lfs df` then.
 
@@ -179,9 +179,9 @@ def await_frees(
         time.sleep(LOOK_EVERY_S)
         now = needed_osts(mount, needed)
         at = time.monotonic()
-        quiet = used(now) == last or not alone
-        if used(now) != last:
-            last = used(now)
+        quiet = budget.used(now) == last or not alone
+        if budget.used(now) != last:
+            last = budget.used(now)
             still_since = at
         why = wrong(now)
         if not why and (pending == 0 or (quiet and at - began >= UNSEEN_S)):
@@ -204,7 +204,7 @@ NUMBER = r"(\d{1,19})\*?"  # a star: the limit is exceeded
 LINE = re.compile(rf"\s*\S+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+\S+\s*")
 
 
-class Osts(Limits):
+class Osts(budget.Limits):
     """The OSTs of a target on Lustre, by `lfs df`; a share of each stays free for others.
 
     One look at the OSTs is good for as many bytes as the fullest has left: so many fill none, wherever the files lie.
@@ -335,9 +335,9 @@ def parse_quota(text: str) -> tuple[int, int, int, int]:
     return used * KIB, (hard or soft) * KIB, inodes, hard_inodes or soft_inodes
 
 
-def quotas_left(place: Path, project: int | None) -> list[Left]:
+def quotas_left(place: Path, project: int | None) -> list[budget.Left]:
     """What each quota leaves for files that are made in `place`: those that have a limit. Raises Failure."""
-    uid, gid = owner_of(place)
+    uid, gid = budget.owner_of(place)
     asked = [("user", "-u", uid), ("group", "-g", gid), *([("project", "-p", project)] if project else [])]
     lefts = []
     for kind, option, number in asked:
@@ -347,7 +347,7 @@ def quotas_left(place: Path, project: int | None) -> list[Left]:
         used, limit, inodes, most_inodes = parse_quota(ran.stdout)
         if limit or most_inodes:
             rest = max(0, limit - used) if limit else None
-            lefts.append(Left(f"{kind} {number}", rest, max(0, most_inodes - inodes) if most_inodes else None))
+            lefts.append(budget.Left(f"{kind} {number}", rest, max(0, most_inodes - inodes) if most_inodes else None))
     return lefts
 
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from fsage.base import MIB, Failure, Json
-from fsage.base.shell import run
-from fsage.host.structure import fillers
-from fsage.host.targets import Target
-from fsage.model import structure
-from fsage.model.structure import Notes, Segment
+from fsage.api.host import Target, run
+from fsage.api.model import ALL_OSTS, MIB, Failure, Json, JsonView, Segment
+from fsage.api.target import fillers, structure
 
 from ..model import LustreSpec, Striping, lustre_of
 
+T = TypeVar("T")
 KEYS = r"(?:lmm_)?(stripe_count|stripe_size|stripe_offset|pool|lcme_extent\.e_start|l_ost_idx)"
 PAIR = re.compile(rf"{KEYS}:[^\S\n]+(\S+)")
 ANY = -1  # any OST may be the first
@@ -115,10 +113,13 @@ def set_on(directory: Path, wanted: Striping, declared: LustreSpec, turn: int = 
 def in_turn(declared: LustreSpec, count: int, turn: int) -> tuple[int, ...]:
     """The OSTs of a target's list on which `count` stripes lie, from number `turn` of them on; none without a list."""
     osts = declared["osts"] or ()
-    count = len(osts) if count == structure.ALL_OSTS else count
-    if osts:
-        return tuple(osts[(turn + number) % len(osts)] for number in range(count))
-    return ()
+    count = len(osts) if count == ALL_OSTS else count
+    return tuple(around(osts, turn, count)) if osts else ()
+
+
+def around(osts: Sequence[T], start: int, count: int) -> list[T]:
+    """So many of the OSTs in turn, from number `start` of them on."""
+    return [osts[(start + number) % len(osts)] for number in range(count)]
 
 
 def _where(pool: str | None, osts: Sequence[int]) -> list[str]:
@@ -173,9 +174,10 @@ def compose(directory: Path, segments: Sequence[Segment], declared: LustreSpec) 
         words += _where(declared["pool"], in_turn(declared, segment.stripes, segment.first))
     run(["lfs", "setstripe", *words, str(directory)])
     now = [component[:3] for component in components_of(directory, "-d")]
-    if now != _components_wanted(segments):
+    wanted = _components_wanted(segments)
+    if now != wanted:
         raise Failure(
-            f"{directory}: requested components (start, stripes, bytes of a stripe) {_components_wanted(segments)}, "
+            f"{directory}: requested components (start, stripes, bytes of a stripe) {wanted}, "
             f"`lfs getstripe -d` shows {now}"
         )
 
@@ -209,10 +211,11 @@ def of_files(
     each file that lies elsewhere)}.
     """
     allowed = frozenset(allowed)
-    if declared["stripe_count"] == structure.ALL_OSTS:
+    if declared["stripe_count"] == ALL_OSTS:
         wanted = osts
     else:
         wanted = declared["stripe_count"]
+    wanted_parts = _components_wanted(segments)
     stripes: Counter[int] = Counter()
     astray = []
     every = sorted(files)
@@ -228,9 +231,9 @@ def of_files(
                     (component.start_bytes, len(set(component.osts)), component.stripe_size_bytes)
                     for component in components
                 ]
-                if parts != _components_wanted(segments):
-                    wanted_parts = f"requested were {_components_wanted(segments)}"
-                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {wanted_parts}")
+                if parts != wanted_parts:
+                    requested = f"requested were {wanted_parts}"
+                    astray.append(f"{path} has components (start, OSTs, bytes of a stripe) {parts}, {requested}")
             elif len(components) > 1 or len(set(osts_of_file)) != wanted:
                 astray.append(
                     f"{path} has {len(set(osts_of_file))} stripes on OSTs {osts_of_file}, requested were {wanted}"
@@ -255,7 +258,7 @@ def placement(target: Target, written: list[Path], segments: Sequence[Segment] =
     return of_files(written, declared, len(usable or osts), segments, usable)
 
 
-def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) -> Json:
+def of_striped(target: Target, written: list[Path], notes: JsonView) -> Json:
     """The placement of a cell's files in a state (its notes), which may have a layout of its own (of_files)."""
     segments = structure.noted_segments(notes)
     if not _in_folders(notes):
@@ -276,13 +279,13 @@ def of_striped(target: Target, written: list[Path], notes: Mapping[str, Notes]) 
     return {"files": len(written), "looked_at": looked_at, "stripes": dict(stripes_on), "astray": astray}
 
 
-def make_folders(target: Target, notes: Mapping[str, Notes]) -> None:
+def make_folders(target: Target, notes: JsonView) -> None:
     """Make the directories of a state's segments, where each segment has one. Raises Failure."""
     if _in_folders(notes):
         cut(target.mounts[0] / "measured", structure.noted_segments(notes), lustre_of(target.spec))
 
 
-def _in_folders(notes: Mapping[str, Notes]) -> bool:
+def _in_folders(notes: JsonView) -> bool:
     return bool(structure.noted_segments(notes)) and notes["stripe"]["realisation"] == structure.SEGMENTS
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from fsage.base import Failure, Json
-from fsage.host.instruments import Instrument, Visit
-from fsage.host.system import lctl
-from fsage.model.device import PLACES
-from fsage.model.observation import Extents, PhaseResult
-from fsage.model.request import Cell, Phase
+from fsage.api.host import Instrument
+from fsage.api.model import Cell, Failure, Json, Phase, PhaseResult
+from fsage.api.target import Visit
 
+from ..helper import lctl
 from ..host import ldiskfs, space, stripes
 from ..host.servers import Counted, between, stats
 from ..model import lustre_of
@@ -77,8 +75,6 @@ class Osts(Instrument):
         except Failure as why:
             return str(why)
         result["placement"] = placement
-        if result["extents"]:  # each OST counts blocks from its own beginning, so positions mean nothing
-            result["extents"] |= cast(Extents, dict.fromkeys(PLACES))
         astray = placement["astray"]
         if astray:
             return f"{len(astray)} files lie elsewhere: {astray[0]}"

@@ -7,21 +7,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fsage.base import JsonView
-from fsage.host.system import lctl, settings
-from fsage.host.system.lctl import TUNABLES, tunable
-from fsage.host.system.settings import Holder
-from fsage.host.targets import claims, lease
-from fsage.model.declaration import home_of
-from fsage.model.target import Spec
+from fsage.api.helper import settings
+from fsage.api.model import JsonView, Spec
+from fsage.api.target import declaration, holder_of, noted_tunables
 
+from ..helper import lctl
+from ..helper.lctl import TUNABLES, tunable
 from ..host import clients, ldiskfs
 from . import server_cache
 
 
 def of_client(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:
     """A sentence for each setting of this client, for the mount of a place, that is not as a study's `tuning` says."""
-    holder: Holder = {**lease.holder_of(spec), "fsname": fsname}
+    holder: settings.Holder = {**holder_of(spec), "fsname": fsname}
     wrong = []
     if settings.notes(TUNABLES.name):
         of_mount = f"-{clients.instance_of(place, fsname)}."
@@ -33,7 +31,7 @@ def of_client(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[st
 
 def of_server(spec: Spec) -> list[str]:
     """A sentence for each setting of this server's OSTs that others have set."""
-    holder = lease.holder_of(spec)
+    holder = holder_of(spec)
     wrong = []
     for name, entry in _others(ldiskfs.KIND, holder):
         if not _holds(holder, entry):
@@ -46,28 +44,26 @@ def of_server(spec: Spec) -> list[str]:
 
 def _not_as_named(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:
     """What the study names, and is not set: somebody changed it since, or a mount is new."""
-    noted = claims.read_tunables(home_of(spec))
+    noted = noted_tunables(declaration.home_of(spec))
     names = [name for name in sorted(tuning) if "unsupported" not in noted.get(name, {})]
     if not names:
         return []
-    values: dict[str, set[str]] = {}
-    for full, value in clients.tunables_now(place, fsname, *names).items():
-        values.setdefault(tunable(full), set()).add(value)
+    values = clients.known_tunables(place, fsname, names)
     return [
-        f"{name} of {os.uname().nodename} is {' or '.join(sorted(values.get(name, {'not there'})))}, and the study "
-        f"names {tuning[name]}: tune_clients.yml sets it"
+        f"{name} of {os.uname().nodename} is {values.get(name, 'not there')}, and the study names {tuning[name]}: "
+        "tune_clients.yml sets it"
         for name in names
-        if values.get(name) != {str(tuning[name])}
+        if values.get(name) != str(tuning[name])
     ]
 
 
-def _others(kind: str, holder: Holder) -> list[tuple[str, Any]]:
+def _others(kind: str, holder: settings.Holder) -> list[tuple[str, Any]]:
     """What is noted of a kind on the holder's file system."""
     noted = sorted(settings.notes(kind).items())
     return [(name, entry) for name, entry in noted if entry["set"][-1]["fsname"] == holder["fsname"]]
 
 
-def _holds(holder: Holder, entry: JsonView) -> bool:
+def _holds(holder: settings.Holder, entry: JsonView) -> bool:
     """Whether a holder wants the value that is in force."""
     in_force = entry["set"][-1]["value"]
     return any(settings.same(holder, other) and other["value"] == in_force for other in entry["set"])

@@ -11,16 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from fsage.base import Failure, Json
-from fsage.base.shell import run
-from fsage.host.instruments import Instrument, Visit
-from fsage.host.system import lctl, settings
-from fsage.host.targets import lease
-from fsage.model.caches import SERVERS_KEPT
-from fsage.model.declaration import complete
-from fsage.model.request import Cell, Phase, Request
-from fsage.model.target import Spec
+from fsage.api.helper import settings
+from fsage.api.host import Instrument, run
+from fsage.api.model import Cell, Failure, Json, Phase, Spec
+from fsage.api.target import SERVERS_KEPT, Request, Visit, declaration, holder_of
 
+from ..helper import lctl
 from ..model import lustre_of
 
 PROPERTY = "primarycache"
@@ -98,22 +94,22 @@ def serve(spec: Spec, setting: str | None) -> dict[str, object]:
     datasets = sorted(zfs.values())
     if setting and zfs:
         wanted = {dataset: {"value": setting, "source": "local"} for dataset in datasets}
-        settings.change(lease.holder_of(spec), DATASETS, wanted)
+        settings.change(holder_of(spec), DATASETS, wanted)
     now = dict.fromkeys(datasets, setting) if setting else {}
     return {"ldiskfs": [name.split(".")[1] for name in ldiskfs], "zfs": datasets, "now": now}
 
 
 def put_back(spec: Spec, check: bool = False) -> list[str]:
     """Restore what a target set on this server; a sentence for each dataset. Raises Failure."""
-    holder = lease.holder_of(spec)
-    names = [name for name, entry in settings.notes(DATASETS.name).items() if settings.of(holder, entry)]
+    holder = holder_of(spec)
+    names = settings.held(holder, DATASETS.name)
     settings.change(holder, DATASETS, {}, check=check)
-    return [f"{dataset}: {PROPERTY} is {_words(_read(dataset))}" for dataset in sorted(names)]
+    return [f"{dataset}: {PROPERTY} is {_words(_read(dataset))}" for dataset in names]
 
 
 def server_cache_back(declared: Mapping[str, object], request: Request, check: bool) -> dict[str, object]:
     """The verb `server_cache_back`: restore what a killed command left; the release uses it too."""
-    proof = put_back(complete(declared), check)
+    proof = put_back(declaration.complete(declared), check)
     if check or not proof:
         if proof:
             sentence = "would put back: " + "; ".join(proof)

@@ -1,6 +1,6 @@
-"""Lustre's parameters, by `lctl get_param` and `lctl set_param`, and what of Lustre needs root.
+"""Lustre's parameters, by `lctl get_param` and `lctl set_param`, and what else of Lustre needs root.
 
-The latter are verbs of the helper: locks and tunables of a client, commit and counters of a server.
+What needs root are verbs of the helper: locks and tunables of a client, commit and counters of a server.
 """
 
 from __future__ import annotations
@@ -12,13 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fsage.base import Failure, Refusal
-from fsage.base.message import shown
-from fsage.base.shell import run
-from fsage.host.system import privilege, settings
-from fsage.host.system.privilege import privileged
-from fsage.host.system.settings import Holder
-from fsage.model.tuning import OF_LUSTRE
+from fsage.api.helper import Failure, helper_command, privileged, run, settings
 
 LINE = re.compile(r"([a-z][\w-]*\.[^=\s]+)=(.*)")
 # Where client and metadata server share a node, osc.* has the server's own connections to the OSTs too.
@@ -63,16 +57,21 @@ def version() -> str:
     return run(["lctl", "get_param", "-n", "version"]).stdout.strip()
 
 
+def is_ost(fsname: str, name: object) -> bool:
+    """Whether a name is that of an OST of a file system (lustre-OST000a)."""
+    return isinstance(name, str) and re.fullmatch(rf"{re.escape(fsname)}-OST[0-9a-f]{{4}}", name) is not None
+
+
+def number_of(name: str) -> int:
+    """The number in the name of an OST."""
+    return int(name[-4:], 16)
+
+
 def names(listed: Sequence[str]) -> str:
     """The first three names and the number of the others, for a message."""
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
 
 
-FSNAME = r"[A-Za-z0-9_-]{1,8}"
-LOCKS = r"ldlm\.namespaces\.{}-(OST|MDT)[0-9a-f]{{4}}-(osc|mdc)-[0-9a-f]{{1,16}}"
-TUNABLE = r"(osc\.{0}-OST[0-9a-f]{{4}}-osc|llite\.{0})-[0-9a-f]{{1,16}}\.(\w{{1,64}})"
-WORD = 1024  # characters of what a user tells of himself
-MOST = 10_000  # connections of a client
 FREE_SPACE = "lustre-free-space"
 
 
@@ -83,7 +82,7 @@ def cancel_locks(fsname: str, connections: list[str]) -> None:
 
 
 @privileged("lustre-tune")
-def tune(fsname: str, holder: Holder, values: dict[str, str]) -> list[list[str]]:
+def tune(fsname: str, holder: settings.Holder, values: dict[str, str]) -> list[list[str]]:
     """Have a holder set these tunables of this client, by their full names, and no others: what else he set goes back.
 
     Returns [name, value before, value now] of each that changed. Raises Failure.
@@ -148,8 +147,8 @@ def imports(fsname: str) -> str:
 
 
 @privileged("lustre-network")
-def network_counters() -> str:
-    """What LNet has counted on this host, as Lustre prints it. Raises Failure."""
+def network_counters(fsname: str) -> str:
+    """What LNet has counted on this host, of all file systems, as Lustre prints it. Raises Failure."""
     return run(["lnetctl", "stats", "show"]).stdout
 
 
@@ -166,66 +165,5 @@ def free_space_words(ost: str, device: str) -> list[str]:
     """The command that prints the free space of an OST of this server: of root, or by the helper (print_free_space)."""
     if os.geteuid() == 0:
         return ["dumpe2fs", device]
-    ask = shlex.join(privilege.command(FREE_SPACE, ost.rpartition("-OST")[0]))
+    ask = shlex.join(helper_command(FREE_SPACE, ost.rpartition("-OST")[0]))
     return ["sh", "-c", f"printf %s {shlex.quote(json.dumps({'ost': ost}))} | {ask}"]
-
-
-def check_locks(fsname: str, connections: object) -> list[str]:
-    """The list of connections to a file system, checked. Raises Refusal."""
-    if not isinstance(connections, list) or not 0 < len(connections) <= MOST:
-        raise Refusal(f"{shown(connections)} is no list of connections")
-    known = re.compile(LOCKS.format(re.escape(fsname)))
-    wrong = [name for name in connections if not isinstance(name, str) or not known.fullmatch(name)]
-    if wrong:
-        raise Refusal(f"{shown(wrong[0])} is no connection of a Lustre client to {fsname}")
-    return connections
-
-
-def check_tunables(fsname: str, values: object) -> dict[str, str]:
-    """The tunables of a client of a file system with their values, checked. Raises Refusal."""
-    if not isinstance(values, dict) or len(values) > MOST:
-        raise Refusal(f"{shown(values)} is no object of tunables")
-    for name, value in values.items():
-        match = re.fullmatch(TUNABLE.format(re.escape(fsname)), name)
-        if not match or match[2] not in OF_LUSTRE:
-            raise Refusal(
-                f"{shown(name)} is no tunable of a Lustre client of {fsname} that is known: {', '.join(OF_LUSTRE)}"
-            )
-        least, most = OF_LUSTRE[match[2]]
-        if not isinstance(value, str) or not re.fullmatch(r"\d{1,19}", value, re.ASCII):
-            raise Refusal(f"{shown(value)} is no value of {name}: a whole number is wanted")
-        if not least <= int(value) <= most:
-            raise Refusal(f"{match[2]} is {value}: a user may have {least} to {most} set, and nothing was touched")
-    return values
-
-
-def check_holder(fsname: str, holder: object, user: object) -> Holder:
-    """For whom a user says that he sets something on a file system, checked. Raises Refusal."""
-    words = holder if isinstance(holder, dict) else {}
-    run = words.get("run")
-    words_of_run = [words.get("target"), words.get("home"), *(run.values() if isinstance(run, dict) else ())]
-    plain = all(isinstance(word, int) or (isinstance(word, str) and len(word) <= WORD) for word in words_of_run)
-    if (
-        not isinstance(user, int)
-        or not plain
-        or not isinstance(run, (dict, type(None)))
-        or (run is not None and "run" not in run)
-    ):
-        raise Refusal(f"{shown(holder)} does not say for which target tunables are set")
-    target = str(words["target"])
-    home = str(words["home"])
-    return {"user": user, "target": target, "home": home, "fsname": fsname, "run": run}
-
-
-def check_fsname(fsname: object) -> str:
-    """The name of a file system, checked. Raises Refusal."""
-    if not isinstance(fsname, str) or not re.fullmatch(FSNAME, fsname):
-        raise Refusal(f"{shown(fsname)} is not the name of a Lustre file system")
-    return fsname
-
-
-def check_ost(fsname: str, ost: object) -> str:
-    """The name of an OST of a file system, checked. Raises Refusal."""
-    if not isinstance(ost, str) or not re.fullmatch(rf"{re.escape(fsname)}-OST[0-9a-f]{{4}}", ost):
-        raise Refusal(f"{shown(ost)} is not the name of an OST of {fsname}")
-    return ost
