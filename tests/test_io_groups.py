@@ -21,13 +21,13 @@ from fsage import workloads
 from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.device import loops
-from fsage.host.system import cgroups, settings
+from fsage.host.system import settings
 from fsage.host.targets import Target
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import tune
 from fsage.model import structure
 from fsage.studies.iocontrol.instruments import io_groups
-from fsage.studies.slowdisk.host import groups, iocost
+from fsage.studies.slowdisk.host import cgroups, groups, iocost
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
@@ -111,7 +111,7 @@ def test_weights_divide_the_device(target, name, low, high):
     assert set(WEIGHTS.rates(WEIGHTS.Params(pattern="P3", scheduler=name, iteration=1))) <= set(found.metrics)
     assert low < found.metrics["bw_ratio"] < high and found.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)
     assert queue(target) == "none" and not in_groups(target)
-    assert {entry["kind"] for entry in settings.journal_entries(settings.journal_of(target.home))} == {"group"}
+    assert {entry["kind"] for entry in settings.journal_of(target.home).entries()} == {"group"}
 
 
 @pytest.mark.long
@@ -192,7 +192,7 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert any("has the scheduler none again" in line for line in proof)
     assert not any(Path(group).exists() for group in there)
     if not cgroups.names():  # nobody else's target needs it
-        assert not settings.journal_entries(settings.SHARED_JOURNAL)
+        assert not cgroups.SHARED.entries()
     assert not tune.recover(target.spec, {}, False)["changed"]
     assert states.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
 
@@ -214,7 +214,7 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     groups.put_scheduler(now, "bfq")
     assert queue(target) == "bfq" and not groups.groups_left_over(target.home) and groups.left_over(target.home)
     groups.put_scheduler(now, "bfq")
-    assert len(settings.journal_entries(settings.journal_of(target.home))) == 1, "what was before is noted once"
+    assert len(settings.journal_of(target.home).entries()) == 1, "what was before is noted once"
     assert states.diagnose(target.spec, request([]), False)["todo"] == []
     assert queue(target) == "none" and not groups.left_over(target.home)
 

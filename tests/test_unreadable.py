@@ -19,13 +19,14 @@ from fsage import start
 from fsage.commands import Where
 from fsage.host.device import copies
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.system import cgroups, files, kernel_log, mounting, settings
+from fsage.host.system import files, kernel_log, mounting, settings
 from fsage.host.targets import Target, lease
 from fsage.host.verbs import checks, tune
 from fsage.layouts import machine
 from fsage.plan.target import inventories_in
 from fsage.studies.neighbours.instruments import signs
 from fsage.studies.replica import age
+from fsage.studies.slowdisk.host import cgroups
 
 NOBODY = 65534
 NO_PROCESS = 2**22 - 1  # of which Linux has none

@@ -20,12 +20,12 @@ from fsage.base import Failure, Refusal
 from fsage.base.shell import run
 from fsage.host.device import loops
 from fsage.host.instruments.cleanup import undo_cell
-from fsage.host.system import cgroups, kernel, settings
-from fsage.host.system.cgroups import inside
+from fsage.host.system import kernel, settings
 from fsage.host.targets import Target
 from fsage.model.request import Group, IoGroups
 
-from . import iocost
+from . import cgroups, iocost
+from .cgroups import inside
 
 __all__ = ["IoGroups", "inside", "undo_cell"]
 
@@ -60,7 +60,7 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
         cost = io_groups["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
-        settings.note_change(settings.journal_of(target.home), {"kind": "v1_group", "path": str(folder)})
+        settings.journal_of(target.home).note({"kind": "v1_group", "path": str(folder)})
     cgroups.weigh(name, version, reader["weight"])
     return folder
 
@@ -101,11 +101,10 @@ def end_readers(home: Path) -> None:
 def groups_left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
     groups = []
-    for entry in settings.journal_entries(settings.journal_of(home)):
-        if entry["kind"] in ("group", "v1_group"):
-            group = Path(entry["path"])
-            if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
-                groups.append(group)
+    for entry in settings.journal_of(home).entries("group", "v1_group"):
+        group = Path(entry["path"])
+        if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
+            groups.append(group)
     return groups
 
 
@@ -132,7 +131,7 @@ def put_scheduler(target: Target, name: str) -> None:
         if favours.exists():
             entry["low_latency"] = favours.read_text().strip()
         if entry["before"] != name or entry.get("low_latency", "0") != "0":
-            settings.note_change(settings.journal_of(target.home), entry)
+            settings.journal_of(target.home).note(entry)
             _set_scheduler(path, name)
         if favours.exists():
             loops.set_knob(favours, "0")
@@ -168,5 +167,4 @@ OF_A_CELL = ("cost", *CHANGES)
 
 def left_over(home: Path) -> bool:
     """Whether groups of readers, or the scheduler that was set for them, are still there."""
-    noted = {entry["kind"] for entry in settings.journal_entries(settings.journal_of(home))}
-    return bool(groups_left_over(home)) or "scheduler" in noted
+    return bool(groups_left_over(home) or settings.journal_of(home).entries("scheduler"))

@@ -20,7 +20,8 @@ from pathlib import Path
 import fsage
 from fsage.base import Failure, Json, Refusal
 from fsage.base.shell import run
-from fsage.host.device import capabilities, loops
+from fsage.host.device import loops
+from fsage.host.device.capabilities import Capability, mount_in_vain, obstacle
 from fsage.host.device.models import Model
 from fsage.host.system import kernel, mounting, places, settings
 from fsage.layouts import machine
@@ -37,13 +38,29 @@ END_PATIENCE_S = 10.0
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
 
 
+def _mount_fuse() -> None:
+    """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
+    os.close(os.open(seekdisk.FUSE, os.O_RDWR))
+    mount_in_vain("fsage-attempt", "fuse")
+
+
+FUSE = Capability(
+    "FUSE",
+    "device model seek",
+    _mount_fuse,
+    "modprobe fuse; run it as root; in a container, start that with --privileged",
+)
+
+
 class Seek(Model, facts.Seek):
     """A simulated disk with one arm for each store."""
+
+    needs = FUSE
 
     @staticmethod
     def unavailable_because(declared: Json) -> str | None:
         """Why this machine has no FUSE; None when it has."""
-        why = capabilities.obstacle(capabilities.FUSE)
+        why = obstacle(FUSE)
         if why:
             return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another"
         return None
@@ -84,13 +101,12 @@ class Seek(Model, facts.Seek):
 
     @staticmethod
     def disks(home: Path) -> list[Image]:
-        noted = [entry for entry in settings.journal_entries(settings.journal_of(home)) if entry["kind"] == NOTED]
-        mounts = [_mount(Path(entry["point"])) for entry in noted]
+        mounts = [_mount(Path(entry["point"])) for entry in settings.journal_of(home).entries(NOTED)]
         return [_offered(mount, 0) for mount in mounts if mount is not None]
 
     @staticmethod
     def end_disks(home: Path) -> list[str]:
-        return settings.undo(settings.journal_of(home), {NOTED: _undo})
+        return settings.journal_of(home).undo({NOTED: _undo})
 
     def _arguments(self, image: str, point: Path) -> list[str]:
         return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
@@ -100,7 +116,7 @@ class Seek(Model, facts.Seek):
         return asdict(seekdisk.Costs(**{key: self.parameters[key] for key in COSTS if key in self.parameters}))
 
     def _start(self, image: str, point: Path) -> None:
-        settings.note_change(settings.journal_of(self.home), {"kind": NOTED, "image": image, "point": str(point)})
+        settings.journal_of(self.home).note({"kind": NOTED, "image": image, "point": str(point)})
         mounting.refuse_occupied(point, f"the disk on {image}")
         places.make(point)
         package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in

@@ -1,6 +1,6 @@
 """A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
 
-    python3 -m fsage.host.device.seekdisk BACKING MOUNT COSTS
+    python3 -m fsage.studies.slowdisk.host.seekdisk BACKING MOUNT COSTS
 
 serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
 soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
@@ -37,6 +37,9 @@ from fsage.base import Call, in_words
 from fsage.host.system import kernel, namespace
 from fsage.host.system.mounting import let_go, mount_call
 
+FUSE = "/dev/fuse"
+PR_SET_TIMERSLACK = 29
+PR_SET_IO_FLUSHER = 57  # prctl(2)
 MAJOR = 7
 MINOR = 31
 MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
@@ -282,15 +285,15 @@ def _sleep_until(deadline_s: float) -> None:
 
 def serve(disk: Disk, point: str, mounted: Call) -> None:
     """Mount a disk at `point`, call `mounted`, and serve until unmounted. Its backing file stays open, and locked."""
-    device = os.open(kernel.FUSE, os.O_RDWR | os.O_CLOEXEC)
+    device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
     mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
     with contextlib.suppress(PermissionError):  # a container may keep it from us
         os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
     # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
-    kernel.library.prctl(kernel.PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    kernel.library.prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
     # Memory that we need must not be made free by writing to ourselves.
-    kernel.library.prctl(kernel.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
+    kernel.library.prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)
     mounted()
     disk.serve(device)
     os.close(device)

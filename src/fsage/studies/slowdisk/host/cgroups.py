@@ -12,10 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fsage.base import Failure
-from fsage.host.system import files, kernel, settings
+from fsage.host.system import files, kernel
+from fsage.host.system.settings import Journal
 from fsage.layouts import machine
 
 PREFIX = "fsage-"
+SHARED = Journal(Path("/run/fsage/shared.json"))
+"""Settings that all targets of a machine share: a controller that was moved from cgroup v1, and `io` that groups may
+use. They are undone with the last group of any target."""
+SHARED_LOCK = Path("/run/fsage/shared.lock")
 PATIENCE_S = 5.0  # a killed process may still complete a transfer
 
 
@@ -100,7 +105,7 @@ def weigh(name: str, version: str, weight: int) -> None:
     """Set the weight of a group; a group of cgroup v1 is made first. Raises Failure."""
     group = path_of(name, version)
     if version == "v1":
-        with files.locked(settings.SHARED_LOCK):
+        with files.locked(SHARED_LOCK):
             group.mkdir(exist_ok=True)
         write(group / f"{v1_prefix(group)}weight", str(weight))
         return
