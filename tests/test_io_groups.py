@@ -21,6 +21,7 @@ from fsage import workloads
 from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.device import loops
+from fsage.host.instruments.cleanup import undo_cell
 from fsage.host.system import settings
 from fsage.host.targets import Target
 from fsage.host.targets.opening import open_target
@@ -207,7 +208,7 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     assert switch.read_text() == "1\n"
     groups.put_scheduler(now, "bfq")
     assert switch.read_text() == "0\n"
-    groups.undo_cell(now)
+    undo_cell(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 

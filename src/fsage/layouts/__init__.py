@@ -26,7 +26,9 @@ A study may use what follows of it; all else may change:
 - `fragmentation`: `Extent`, `Fragmentation`, `NONE`, `of_file` and `moved_bytes`;
 - `filesystems`: `F2fs`, and the `Defragmenter` of a file system; `geometry`: `why_not` made like another one;
 - `freespace`: `Counting`, and the `BUCKETS` of sizes, of which each extent has its `bucket`;
-- `store`: `NotThisText`; `machine`: `mount_of` and `regular_files`.
+- `store`: `NotThisText`;
+- `machine`: a `Mount` of this machine: all `mounts`, the one `mounted_at` a place, the one that holds a path
+  (`mount_of`). `plain` text of the kernel's tables; `loop_info` of a device; the `regular_files` below a folder.
 
 Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
 `filesystems`. A saved text is recognised by `saved`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,

@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,7 @@ from fsage.host.remote import (
     answers_of,
     ask_all,
     end,
+    heard,
     probe,
     silence,
     start,
@@ -171,6 +172,18 @@ class Hosts:
         watched = self.watched if what["do"] in READS else []
         return ask_all([*self.servers, *watched], what)
 
+    def ask_each(self, name: str, given: Mapping[str, Json]) -> dict[str, Json]:
+        """What the function `name` of an instrument's `remote` returns on each host, with what is given for that host.
+
+        Where it failed, `failed` says why; a host of two roles answers as a client. Raises Lost.
+        """
+        for host in self.remote_hosts:
+            host.tell({"do": name, **given[host.name]})
+        answers = heard(self.clients)
+        for other, answer in heard([*self.servers, *self.watched]).items():
+            answers.setdefault(other, answer)
+        return answers
+
     def together(self, phase: Phase, target: Target, check_alive: Call) -> Json:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.
 
@@ -210,9 +223,9 @@ class Hosts:
             host.count = count if asks_next else None
             host.tell({"do": "go", "job": jobs[host.name], "timeout_s": timeout_s, "asks_next": asks_next})
         next_number = (lambda: own_command.tell(b"%d\n" % next(count))) if asks_next else None
-        heard = {host.stdout: host.hear for host in clients}
+        also = {host.stdout: host.hear for host in clients}
         try:
-            own = own_command.run(jobs[first], check_alive, timeout_s, next_number, heard)
+            own = own_command.run(jobs[first], check_alive, timeout_s, next_number, also)
             answers = answers_of(clients, timeout_s + PATIENCE_S, check_alive)
         except Lost:
             raise

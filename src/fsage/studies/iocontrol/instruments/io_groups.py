@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import Instrument, Target, at_hand, stop
-from fsage.api.model import Cell, Failure, Json, Phase, in_words
-from fsage.studies.slowdisk.host import groups, iocost
+from fsage.api.host import Call, Instrument, Target, at_hand, stop, undo_cell
+from fsage.api.model import Cell, Failure, IoGroups, Json, Phase, in_words
+from fsage.studies.slowdisk.host import cgroups, groups, iocost
 
 from . import query
 
@@ -32,7 +32,7 @@ its model promises, because others use the disk below. Then no weight has an eff
 SPANS = 10
 
 
-class IoGroups(Instrument):
+class Shares(Instrument):
     """Runs the phases with `io_groups`."""
 
     changes = groups.CHANGES
@@ -48,7 +48,7 @@ class IoGroups(Instrument):
                     return why
         return None
 
-    def _unsupported(self, wanted: groups.IoGroups) -> str | None:
+    def _unsupported(self, wanted: IoGroups) -> str | None:
         why = groups.why_no_scheduler(self.target.devices[0], wanted["queue"])
         if not why and wanted["cgroup"] == "v1":
             why = groups.v1_unavailable_because()
@@ -59,13 +59,13 @@ class IoGroups(Instrument):
             why = query.unavailable_because()
         return why
 
-    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+    def run(self, phase: Phase, check_alive: Call) -> Json | None:
         if "io_groups" in phase:
             return run(self.target, phase, check_alive)
         return None
 
 
-def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
+def run(target: Target, phase: Phase, check_alive: Call) -> Json:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,
@@ -136,7 +136,7 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
             for pipe in (process.stdout, process.stdin):
                 if pipe:
                     pipe.close()
-        groups.undo_cell(target)
+        undo_cell(target)
     read: list[Json] = []
     for group, was, now in zip(io_groups["groups"], first, last):
         read.append({**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios})
@@ -172,7 +172,7 @@ def _charged_s(first: Sequence[groups.Counted], last: Sequence[groups.Counted]) 
 def _start(target: Target, argv: list[str], group: Path, code: Sequence[int] = ()) -> subprocess.Popen[str]:
     """Start a command in a group; `code`: descriptors that it inherits; then it waits for lines."""
     try:
-        with groups.inside(group):
+        with cgroups.inside(group):
             return subprocess.Popen(
                 [*target.as_user(), *argv],
                 stdin=subprocess.PIPE if code else subprocess.DEVNULL,

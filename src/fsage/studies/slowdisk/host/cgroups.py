@@ -11,9 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.system import files, kernel
-from fsage.host.system.settings import Journal
+from fsage.api.host import Journal, kernel, locked
+from fsage.api.model import Failure
 from fsage.layouts import machine
 
 PREFIX = "fsage-"
@@ -105,7 +104,7 @@ def weigh(name: str, version: str, weight: int) -> None:
     """Set the weight of a group; a group of cgroup v1 is made first. Raises Failure."""
     group = path_of(name, version)
     if version == "v1":
-        with files.locked(SHARED_LOCK):
+        with locked(SHARED_LOCK):
             group.mkdir(exist_ok=True)
         write(group / f"{v1_prefix(group)}weight", str(weight))
         return

@@ -16,18 +16,13 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal
-from fsage.base.shell import run
-from fsage.host.device import loops
-from fsage.host.instruments.cleanup import undo_cell
-from fsage.host.system import kernel, settings
-from fsage.host.targets import Target
-from fsage.model.request import Group, IoGroups
+from fsage.api.host import Target, journal_of, kernel, loops, run
+from fsage.api.model import Failure, Group, IoGroups, Json, Refusal
 
 from . import cgroups, iocost
-from .cgroups import inside
 
-__all__ = ["IoGroups", "inside", "undo_cell"]
+OF_BFQ = "iosched/low_latency"
+"""A tunable of BFQ's, beside the scheduler."""
 
 
 class Counted(NamedTuple):
@@ -60,7 +55,7 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
         cost = io_groups["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
-        settings.journal_of(target.home).note({"kind": "v1_group", "path": str(folder)})
+        journal_of(target.home).note({"kind": "v1_group", "path": str(folder)})
     cgroups.weigh(name, version, reader["weight"])
     return folder
 
@@ -101,7 +96,7 @@ def end_readers(home: Path) -> None:
 def groups_left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
     groups = []
-    for entry in settings.journal_of(home).entries("group", "v1_group"):
+    for entry in journal_of(home).entries("group", "v1_group"):
         group = Path(entry["path"])
         if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
             groups.append(group)
@@ -127,23 +122,23 @@ def put_scheduler(target: Target, name: str) -> None:
         path = _scheduler_of(device)
         disk = loops.known_by(target.model.disk(store))
         entry = {"kind": "scheduler", "device": device, "before": loops.value_of(path), "disk": disk}
-        favours = path.parent / loops.OF_BFQ
+        favours = path.parent / OF_BFQ
         if favours.exists():
             entry["low_latency"] = favours.read_text().strip()
         if entry["before"] != name or entry.get("low_latency", "0") != "0":
-            settings.journal_of(target.home).note(entry)
+            journal_of(target.home).note(entry)
             _set_scheduler(path, name)
         if favours.exists():
             loops.set_knob(favours, "0")
 
 
-def _undo_scheduler(entry: settings.Entry) -> str:
+def _undo_scheduler(entry: Json) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
     path = _scheduler_of(entry["device"])
     _set_scheduler(path, entry["before"])
     if "low_latency" in entry:
-        loops.set_knob(path.parent / loops.OF_BFQ, entry["low_latency"])
+        loops.set_knob(path.parent / OF_BFQ, entry["low_latency"])
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
@@ -167,4 +162,4 @@ OF_A_CELL = ("cost", *CHANGES)
 
 def left_over(home: Path) -> bool:
     """Whether groups of readers, or the scheduler that was set for them, are still there."""
-    return bool(groups_left_over(home) or settings.journal_of(home).entries("scheduler"))
+    return bool(groups_left_over(home) or journal_of(home).entries("scheduler"))

@@ -10,15 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import Failure, Json, Refusal
-from fsage.host.device.capabilities import Capability, obstacle
-from fsage.host.device.models import Model
-from fsage.host.system import files, kernel, mounting, settings
+from fsage.api.host import DeviceModel, capabilities, journal_of, kernel, locked, mounting
+from fsage.api.model import Failure, Json, Refusal
 from fsage.layouts import machine
 
 from .. import model as facts
@@ -44,7 +42,7 @@ def _make_control_group() -> None:
     Path(tempfile.mkdtemp(prefix="attempt-fsage-", dir=root)).rmdir()
 
 
-CONTROL_GROUP = Capability(
+CONTROL_GROUP = capabilities.Capability(
     "control group",
     "device model iocost, study iocontrol",
     _make_control_group,
@@ -65,7 +63,7 @@ def unavailable_because(declared: Json) -> str | None:
 
 def groups_unavailable_because(declared: Json) -> str | None:
     """Why no group of cgroup v2 can get the block I/O controller here; None when one can."""
-    why = obstacle(CONTROL_GROUP)
+    why = capabilities.obstacle(CONTROL_GROUP)
     if why:
         return str(why)
     if "io" in words(cgroups.hierarchy("v2") / "cgroup.controllers"):
@@ -86,7 +84,7 @@ def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
         why = unavailable_because(model)
         if why:
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
-        noted = settings.journal_of(home)
+        noted = journal_of(home)
         for entry in noted.entries("cost"):  # of a loop device that the target has no more
             if entry["device"] not in map(kernel.number_of, devices):
                 cost_off(entry["device"])
@@ -107,7 +105,7 @@ def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
 
 def lay(name: str, devices: list[str], model: Json) -> None:
     """Move the controller to cgroup v2 if need be, make the group, and put the model on the devices."""
-    with files.locked(cgroups.SHARED_LOCK):
+    with locked(cgroups.SHARED_LOCK):
         root = _provide_io(model.get("allow_moving", []))
         cgroups.path_of(name).mkdir(exist_ok=True)
         for device in devices:
@@ -120,7 +118,7 @@ def undo_shared() -> list[str]:
 
     Raises Failure; what could not be restored stays noted.
     """
-    with files.locked(cgroups.SHARED_LOCK):
+    with locked(cgroups.SHARED_LOCK):
         return cgroups.SHARED.undo({} if cgroups.names() else SHARED_UNDO)
 
 
@@ -192,7 +190,7 @@ def _provide_io(allow_moving: list[str]) -> Path:
     return root
 
 
-def _plan_move(allow_moving: list[str]) -> settings.Entry:
+def _plan_move(allow_moving: list[str]) -> Json:
     root = cgroups.root()
     return plan_move(
         Path("/proc/cgroups").read_text(),
@@ -217,7 +215,7 @@ def plan_move(
     used_in_v2: list[str],
     allow_moving: list[str],
     below: Callable[[str], int],
-) -> settings.Entry:
+) -> Json:
     """The journal entry for moving blkio out of its cgroup v1 hierarchy. Raises Refusal where it may not or cannot.
 
     `cgroups` is the text of /proc/cgroups; `below` counts the groups below a mount point. A hierarchy keeps its other
@@ -274,7 +272,7 @@ def _remount_when_idle(point: str, options: str, flags: int) -> None:
                 raise
 
 
-def _undo_move(entry: settings.Entry) -> str:
+def _undo_move(entry: Json) -> str:
     try:
         _remount_when_idle(entry["mount"], entry["before"], entry["flags"])
     except Failure as failure:
@@ -288,7 +286,7 @@ def _undo_move(entry: settings.Entry) -> str:
     return f"{entry['mount']} has {entry['before']} again"
 
 
-def _undo_subtree_control(entry: settings.Entry) -> str:
+def _undo_subtree_control(entry: Json) -> str:
     write(Path(entry["path"]), "-io")
     if "io" in words(Path(entry["path"])):
         raise Failure(f"{entry['path']} still has io")
@@ -307,7 +305,7 @@ def cost_off(number: str) -> str:
     return f"device {number} has no cost model"
 
 
-SHARED_UNDO: dict[str, settings.Undo] = {
+SHARED_UNDO = {
     "moved": _undo_move,
     "subtree_control": _undo_subtree_control,
 }
@@ -328,11 +326,11 @@ def _pairs(words: list[str]) -> dict[str, str]:
     return pairs
 
 
-class Iocost(Model, facts.Iocost):
+class Iocost(DeviceModel, facts.Iocost):
     """The cost of each request on the loop device, charged to the target's control group."""
 
     needs = CONTROL_GROUP
-    changes: ClassVar[Mapping[str, settings.Undo]] = {
+    changes: ClassVar = {
         "group": lambda entry: cgroups.remove(entry["path"]),
         "cost": lambda entry: cost_off(entry["device"]),
     }

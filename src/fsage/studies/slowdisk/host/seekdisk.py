@@ -33,9 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from fsage.base import Call, in_words
-from fsage.host.system import kernel, namespace
-from fsage.host.system.mounting import let_go, mount_call
+from fsage.api.host import Call, kernel, leave_mounts, mounting
+from fsage.api.model import in_words
 
 FUSE = "/dev/fuse"
 PR_SET_TIMERSLACK = 29
@@ -287,7 +286,7 @@ def serve(disk: Disk, point: str, mounted: Call) -> None:
     """Mount a disk at `point`, call `mounted`, and serve until unmounted. Its backing file stays open, and locked."""
     device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
-    mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
+    mounting.mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
     with contextlib.suppress(PermissionError):  # a container may keep it from us
         os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
     # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
@@ -297,19 +296,6 @@ def serve(disk: Disk, point: str, mounted: Call) -> None:
     mounted()
     disk.serve(device)
     os.close(device)
-
-
-def leave_namespace() -> None:
-    """Have a mount namespace of its own, with nothing mounted in it.
-
-    A file system on this disk is mounted in fsage's namespace. When the last process of a namespace ends, the kernel
-    unmounts what is there, before it closes that process's files (do_exit). If that process were this one, which then
-    answers no more, the kernel would wait for ever, and every sync of the machine too. So it was when a container was
-    killed, whose first process is in the namespace that keeps fsage's.
-    """
-    with contextlib.suppress(OSError):
-        namespace.unshare(namespace.MS_PRIVATE)
-        let_go("/")
 
 
 def main(backing: str, point: str, costs: str) -> None:
@@ -326,7 +312,12 @@ def main(backing: str, point: str, costs: str) -> None:
             os.dup2(nothing, stream)
         os.write(tell, b"!")
         os.close(tell)
-        leave_namespace()
+        # A file system on this disk is mounted in fsage's namespace. When the last process of a namespace ends, the
+        # kernel unmounts what is there, before it closes that process's files (do_exit). If that process were this one,
+        # which then answers no more, the kernel would wait for ever, and every sync of the machine too. So it was when
+        # a container was killed, whose first process is in the namespace that keeps fsage's.
+        with contextlib.suppress(OSError):
+            leave_mounts()
 
     try:
         # The lock on the image ends with this process, so who sees no lock knows that the process is gone.
