@@ -60,13 +60,6 @@ def names() -> list[str]:
     return []
 
 
-def unavailable_because() -> str | None:
-    """Why this process may not have control groups; None when it may."""
-    if os.geteuid():
-        return "needs root"
-    return None
-
-
 @contextlib.contextmanager
 def inside(group: Path) -> Iterator[None]:
     """Have this process in a group while the block runs, and whatever it starts meanwhile for good.

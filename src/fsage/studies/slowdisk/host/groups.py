@@ -9,10 +9,8 @@ Documentation/block/switching-sched.rst.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +33,8 @@ class Counted(NamedTuple):
 
 def v1_unavailable_because() -> str | None:
     """Why there can be no groups of cgroup v1 here; None when there can."""
-    why = cgroups.unavailable_because()
-    if why:
-        return f"no shares by weight in cgroup v1: {why}"
+    if os.geteuid():
+        return "no shares by weight in cgroup v1: needs root"
     if cgroups.v1() is None:
         return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
     return None
@@ -49,14 +46,13 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
     `io_groups`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
     """
     name = f"{target.name}.{reader['name']}"
-    version = io_groups["cgroup"]
-    folder = cgroups.path_of(name, version)
-    if version == "v2":
+    folder = cgroups.path_of(name, io_groups["cgroup"])
+    if io_groups["cgroup"] == "v2":
         cost = io_groups["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
         journal_of(target.home).note({"kind": "v1_group", "path": str(folder)})
-    cgroups.weigh(name, version, reader["weight"])
+    cgroups.weigh(name, io_groups["cgroup"], reader["weight"])
     return folder
 
 
@@ -84,16 +80,7 @@ def counted(target: Target, group: Path) -> Counted:
     return Counted(read_bytes, ios, cost_us)
 
 
-def end_readers(home: Path) -> None:
-    """End what runs in the readers' groups, which nobody else's process is in."""
-    for group in groups_left_over(home):
-        starting = str(os.getpid())  # who is about to start a reader is there for a moment
-        for pid in set(cgroups.words(group / "cgroup.procs")) - {starting}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-
-
-def groups_left_over(home: Path) -> list[Path]:
+def left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
     groups = []
     for entry in journal_of(home).entries("group", "v1_group"):
@@ -132,7 +119,7 @@ def put_scheduler(target: Target, name: str) -> None:
             loops.set_knob(favours, "0")
 
 
-def _undo_scheduler(entry: Json) -> str:
+def undo_scheduler(entry: Json) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
     path = _scheduler_of(entry["device"])
@@ -153,13 +140,3 @@ def _set_scheduler(path: Path, name: str) -> None:
         raise Failure(str(why)) from why
     if loops.value_of(path) != name:
         raise Failure(f"{path} reads {path.read_text().strip()!r} after {name!r} was written to it")
-
-
-CHANGES = {"v1_group": lambda entry: cgroups.remove(entry["path"]), "scheduler": _undo_scheduler}
-OF_A_CELL = ("cost", *CHANGES)
-"""A group of cgroup v1 is removed with its cell: while there is one, the controller cannot move to v2."""
-
-
-def left_over(home: Path) -> bool:
-    """Whether groups of readers, or the scheduler that was set for them, are still there."""
-    return bool(groups_left_over(home) or journal_of(home).entries("scheduler"))

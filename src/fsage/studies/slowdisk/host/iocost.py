@@ -92,34 +92,21 @@ def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
         noted.note({"kind": "group", "path": str(cgroups.path_of(name))})
         for device in devices:
             noted.note({"kind": "cost", "device": kernel.number_of(device)})
-        lay(name, devices, model)
+        with locked(cgroups.SHARED_LOCK):
+            root = _provide_io(model.get("allow_moving", []))
+            cgroups.path_of(name).mkdir(exist_ok=True)
+            for device in devices:
+                for file, line in _lines(model).items():
+                    write(root / file, f"{kernel.number_of(device)} {line}")
         if not _in_place(name, devices, model):
             raise Failure(f"the device model does not read back: requested {_lines(model)}, read {_read_back(devices)}")
     return {
         **model,
         "group": name and cgroups.PREFIX + name,
         "read_back": _read_back(devices),
-        "charges_buffered_writes": _charges_writeback(),
+        # To the group, where v2 has the memory controller too.
+        "charges_buffered_writes": "memory" in words(cgroups.hierarchy("v2") / "cgroup.subtree_control"),
     }
-
-
-def lay(name: str, devices: list[str], model: Json) -> None:
-    """Move the controller to cgroup v2 if need be, make the group, and put the model on the devices."""
-    with locked(cgroups.SHARED_LOCK):
-        root = _provide_io(model.get("allow_moving", []))
-        cgroups.path_of(name).mkdir(exist_ok=True)
-        for device in devices:
-            for file, line in _lines(model).items():
-                write(root / file, f"{kernel.number_of(device)} {line}")
-
-
-def undo_shared() -> list[str]:
-    """Undo the shared settings when no target has a group any more; a sentence for each thing that was verified.
-
-    Raises Failure; what could not be restored stays noted.
-    """
-    with locked(cgroups.SHARED_LOCK):
-        return cgroups.SHARED.undo({} if cgroups.names() else SHARED_UNDO)
 
 
 def _in_place(name: str, devices: list[str], model: Json) -> bool:
@@ -299,22 +286,8 @@ def cost_off(number: str) -> str:
     if root is None:
         raise Failure(f"the cost model of device {number} cannot be reached: no cgroup v2 root here")
     for file, line in (("io.cost.qos", "enable=0 ctrl=auto"), ("io.cost.model", "ctrl=auto")):
-        if (root / file).exists():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                write(root / file, f"{number} {line}", missing_ok=True)
+        write(root / file, f"{number} {line}", missing_ok=True)
     return f"device {number} has no cost model"
-
-
-SHARED_UNDO = {
-    "moved": _undo_move,
-    "subtree_control": _undo_subtree_control,
-}
-
-
-def _charges_writeback() -> bool:
-    """Whether buffered writes are charged to the group: only where v2 has the memory controller too."""
-    root = cgroups.root()
-    return root is not None and "memory" in words(root / "cgroup.subtree_control")
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
@@ -335,9 +308,7 @@ class Iocost(DeviceModel, facts.Iocost):
         "cost": lambda entry: cost_off(entry["device"]),
     }
 
-    @staticmethod
-    def unavailable_because(declared: Json) -> str | None:
-        return unavailable_because(declared)
+    unavailable_because = staticmethod(unavailable_because)
 
     @staticmethod
     def shared_left_over() -> bool:
@@ -345,7 +316,9 @@ class Iocost(DeviceModel, facts.Iocost):
 
     @staticmethod
     def undo_shared() -> list[str]:
-        return undo_shared()
+        ways = {"moved": _undo_move, "subtree_control": _undo_subtree_control}
+        with locked(cgroups.SHARED_LOCK):
+            return cgroups.SHARED.undo({} if cgroups.names() else ways)
 
     def put(self, devices: list[str]) -> Json:
         return put(self.home, self.name, devices, self.parameters)
