@@ -31,10 +31,10 @@ from machine import Machine
 from session import PREFIX
 
 from fsage.host.device import capabilities, loops
-from fsage.host.system import cgroups, library, mounting, namespace, settings
+from fsage.host.system import library, mounting, namespace, settings
 from fsage.host.verbs import claim
 from fsage.layouts.machine import mounts
-from fsage.studies.slowdisk.host import seek
+from fsage.studies.slowdisk.host import cgroups, seek
 from fsage.study import Study, StudyError
 from fsage.study.files import load_study
 
@@ -244,7 +244,7 @@ def loop_target(tmp_path: Path) -> Iterator[dict[str, Any]]:
         claim.remove(spec, {}, False)
         home = Path(spec["home"]) / name
         assert not (home / "claim.json").exists() and not (home / "images.json").exists()
-        assert not settings.journal_of(home).exists()
+        assert not settings.journal_of(home).path.exists()
     finally:
         for backing in place.glob("images/*"):  # a test that failed halfway
             found = loops.identity(str(backing)) or {}

@@ -15,11 +15,11 @@ from session import PREFIX
 from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
 from fsage.host.instruments.cleanup import undo
-from fsage.host.system import cgroups, files, kernel, mounting, settings
+from fsage.host.system import files, kernel, mounting, settings
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.layouts.machine import Mount, mounts
-from fsage.studies.slowdisk.host import iocost
+from fsage.studies.slowdisk.host import cgroups, iocost
 
 Spec = dict[str, Any]
 MODEL = {
@@ -144,10 +144,10 @@ def test_put_read_back_and_undone(new_target, device):
     read = placed["read_back"][device]
     assert read["io.cost.qos"]["enable"] == "1" and read["io.cost.qos"]["rlat"] == "5000"
     assert read["io.cost.model"]["rbps"] == read["io.cost.model"]["wbps"] == str(100 * MIB)
-    noted = files.read_json(settings.journal_of(home))
+    noted = files.read_json(settings.journal_of(home).path)
     assert [entry["kind"] for entry in noted["entries"]] == ["group", "cost"]
     assert iocost.put(home, name, [device], MODEL) == placed
-    assert files.read_json(settings.journal_of(home)) == noted
+    assert files.read_json(settings.journal_of(home).path) == noted
     iocost.put(home, name, [device], {**MODEL, "bytes_per_s": 50 * MIB})
     assert iocost._read_back([device])[device]["io.cost.model"]["rbps"] == str(50 * MIB)
 
@@ -164,14 +164,14 @@ def test_put_read_back_and_undone(new_target, device):
 
     proof = claim.release(new_target, {}, False)["proof"]
     assert any("no cost model" in line for line in proof) and any("control group" in line for line in proof)
-    assert f"{cgroups.PREFIX}{name}" not in cgroups.names() and not settings.journal_of(home).exists()
+    assert f"{cgroups.PREFIX}{name}" not in cgroups.names() and not settings.journal_of(home).path.exists()
     assert iocost._read_back([device])[device]["io.cost.qos"].get("enable", "0") == "0"
     deadline = time.monotonic() + 10
     while dying() > dying_before:
         assert time.monotonic() < deadline, "the loop device's workers let go of the group"
         time.sleep(0.1)
     if alone:
-        assert controllers() == before and not settings.SHARED_JOURNAL.exists()
+        assert controllers() == before and not cgroups.SHARED.path.exists()
     else:
         assert "io" in controllers()[1], "another target needs it"
 
@@ -188,7 +188,7 @@ def test_the_controller_stays_while_another_target_has_its_group(new_target, dev
     assert "io" in controllers()[1] and f"{cgroups.PREFIX}{name}-other" in cgroups.names()
     undo(other)
     if alone:
-        assert controllers() == before and not settings.SHARED_JOURNAL.exists()
+        assert controllers() == before and not cgroups.SHARED.path.exists()
 
 
 @pytest.mark.root
@@ -196,22 +196,22 @@ def test_a_journal_of_what_was_never_done_is_undone_all_the_same(new_target, dev
     """Killed between the note and the deed."""
     home, name = place_of(new_target)
     journal = settings.journal_of(home)
-    settings.note_change(journal, {"kind": "group", "path": str(root() / f"fsage-{name}")})
+    journal.note({"kind": "group", "path": str(root() / f"fsage-{name}")})
     for number in ("7:251", kernel.number_of(device)):
-        settings.note_change(journal, {"kind": "cost", "device": number})
-    assert len(undo(home)) == 3 and not journal.exists()
+        journal.note({"kind": "cost", "device": number})
+    assert len(undo(home)) == 3 and not journal.path.exists()
 
 
 def test_a_reboot_voids_a_journal(tmp_path):
-    path = tmp_path / "journal.json"
+    journal = settings.journal_of(tmp_path)
     entry = {"kind": "group", "path": "/nonexistent"}
-    files.write_json(path, {"boot_id": "another", "entries": [entry]})
-    assert settings.journal_entries(path) == []
-    settings.note_change(path, entry)
-    settings.note_change(path, entry)
-    assert settings.journal_entries(path) == [entry]
-    settings.strike_change(path, entry)
-    assert not path.exists()
+    files.write_json(journal.path, {"boot_id": "another", "entries": [entry]})
+    assert journal.entries() == []
+    journal.note(entry)
+    journal.note(entry)
+    assert journal.entries() == journal.entries("group") == [entry] and journal.entries("cost") == []
+    journal.strike(entry)
+    assert not journal.path.exists()
 
 
 @pytest.mark.long

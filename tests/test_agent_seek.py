@@ -20,7 +20,7 @@ from local_targets import claimed, images_of
 from fsage.base import MIB, Failure, Refusal
 from fsage.host import claiming
 from fsage.host.device import capabilities, loops
-from fsage.host.system import files, kernel, mounting, settings
+from fsage.host.system import files, mounting, settings
 from fsage.host.system.library import BOOT, packed, sent
 from fsage.host.targets import Target
 from fsage.host.targets.opening import open_target
@@ -141,7 +141,7 @@ def test_after_a_reboot_it_is_put_back(spec):
         loops.detach(seek.MODEL.disks(target.home)[0])
     mounting.unmount(point)
     gone(target.claim["stores"][0]["image"])
-    files.write_json(settings.journal_of(target.home), {"boot_id": "before", "entries": []})
+    files.write_json(settings.journal_of(target.home).path, {"boot_id": "before", "entries": []})
     assert claim.create(spec, {}, True)["changed"] and claim.create(spec, {}, False)["changed"]
     assert len(open_target(spec).notes) == 1
 
@@ -184,10 +184,10 @@ def test_a_disk_that_no_claim_knows_is_ended_by_the_journal(spec):
 
 
 def test_without_fuse_it_says_so_and_claims_nothing(spec, monkeypatch):
-    monkeypatch.setattr(kernel, "FUSE", "/dev/no-such-fuse")
+    monkeypatch.setattr(seekdisk, "FUSE", "/dev/no-such-fuse")
     monkeypatch.setattr(capabilities, "_tried", capabilities._tried.__wrapped__)  # not what was tried before
     home = Path(spec["home"]) / spec["name"]
     for check in (True, False):
         with pytest.raises(Refusal, match=r"needs FUSE on .*: /dev/no-such-fuse: No such file .*modprobe fuse"):
             claim.claim(spec, {}, check)
-    assert not (home / "claim.json").exists() and not settings.journal_of(home).exists()
+    assert not (home / "claim.json").exists() and not settings.journal_of(home).path.exists()

@@ -11,6 +11,7 @@ import preloaded
 import pytest
 from guests import KERNELS
 
+from fsage import seam
 from fsage.base import Refusal
 from fsage.base.shell import run
 from fsage.host.device import capabilities
@@ -18,8 +19,8 @@ from fsage.plan import target
 
 SOURCE = str(Path(capabilities.__file__).parents[3])
 ASK = (
-    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage.host.device import capabilities as c; "
-    "print(json.dumps({name: c.obstacle(name) for name in c.CAPABILITIES}))"
+    "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage import seam; "
+    "print(json.dumps({able.name: able.obstacle for able in seam.capabilities()}))"
 )
 
 
@@ -39,8 +40,8 @@ def traces() -> tuple[list[Path], str, list[Path]]:
 @pytest.mark.root
 def test_root_of_a_machine_has_all_and_nothing_stays():
     before = traces()
-    missing = {name for name in capabilities.CAPABILITIES if capabilities.obstacle(name)}
-    assert not missing & {*capabilities.LOOP_TARGET, capabilities.FANOTIFY, capabilities.DROP_CACHES}
+    missing = {able.name for able in seam.capabilities() if able.obstacle}
+    assert not missing & {"loop device", "mount", "mount namespace", "fanotify", "drop caches"}
     assert traces() == before
     assert target.default_target() == "local" and target.why_default("local") is None
 
@@ -48,10 +49,10 @@ def test_root_of_a_machine_has_all_and_nothing_stays():
 @pytest.mark.root
 def test_a_user_has_files_alone():
     answers = asked("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    assert {name for name, why in answers.items() if why is None} == {capabilities.DIRECT_IO, capabilities.EXTENTS}
-    assert answers[capabilities.LOOP_DEVICE].errno in ("EACCES", "ENOENT")
-    assert answers[capabilities.MOUNT].errno == answers[capabilities.FANOTIFY].errno == "EPERM"
-    assert "as root" in answers[capabilities.MOUNT].remedy
+    assert {name for name, why in answers.items() if why is None} == {"O_DIRECT", "FIEMAP"}
+    assert answers["loop device"].errno in ("EACCES", "ENOENT")
+    assert answers["mount"].errno == answers["fanotify"].errno == "EPERM"
+    assert "as root" in answers["mount"].remedy
 
 
 @pytest.mark.root
@@ -60,18 +61,18 @@ def test_a_user_has_files_alone():
     [
         pytest.param(
             ["unshare", "--user", "--map-root-user"],
-            capabilities.LOOP_DEVICE,
+            "loop device",
             marks=pytest.mark.unshare,  # nor may a chroot have users of its own
         ),
-        (["setpriv", "--bounding-set=-sys_admin"], capabilities.DIRECT_IO),
+        (["setpriv", "--bounding-set=-sys_admin"], "O_DIRECT"),
     ],
     ids=["number 0 of a user namespace", "a plain container"],
 )
 def test_root_that_may_not_mount_is_told_errno_and_remedy(front, has):
     answers = asked(*front)
     assert answers[has] is None
-    assert answers[capabilities.MOUNT].errno == answers[capabilities.MOUNT_NAMESPACE].errno == "EPERM"
-    assert "--privileged" in str(answers[capabilities.MOUNT])
+    assert answers["mount"].errno == answers["mount namespace"].errno == "EPERM"
+    assert "--privileged" in str(answers["mount"])
 
 
 def test_where_nothing_can_be_mounted_the_default_is_a_kernel_or_a_directory_and_a_loop_target_is_refused(monkeypatch):
@@ -97,9 +98,10 @@ def test_the_doctor_names_what_runs_here_and_why_the_rest_does_not(tmp_path):
     assert done.returncode == 0, done.stderr
     diagnosis = json.loads(done.stdout)
     checks = {check["name"]: check for part in ("capabilities", "targets", "studies") for check in diagnosis[part]}
-    assert list(checks)[: len(capabilities.CAPABILITIES)] == list(capabilities.CAPABILITIES)
+    first = [able.name for able in seam.capabilities()]
+    assert list(checks)[: len(first)] == first and {"control group", "FUSE"} < set(first)
     assert all(check["runs"] == (not check["obstacles"]) for check in checks.values())
-    loops = all(checks[name]["runs"] for name in capabilities.LOOP_TARGET)
+    loops = all(checks[needed.name]["runs"] for needed in capabilities.LOOP_TARGET)
     if not loops:
         assert not checks["loop, ext4"]["runs"] and "needs " in checks["loop, ext4"]["obstacles"][-1]
     assert checks["quickstart"]["detail"] in (["local"] if loops else ["kernel", "directory"])

@@ -32,7 +32,7 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
     (folder / "also f3").hardlink_to(folder / "f3")
     (folder / "contiguous").write_bytes(os.urandom(MIB))
     (folder / "empty").touch()
-    done = defragmentation.defragment(point, filesystem, 60)
+    done = defragmentation.defragment([point], filesystem, 60)
     assert [(file["extents_before"], file["extents_after"]) for file in done["files"]] == [(60, 1), (40, 1), (20, 1)]
     before, after = done["before"], done["after"]
     assert (before["extents"], before["files"], before["bytes"]) == (121, 5, 120 * (1 << 14) + MIB)
@@ -43,7 +43,7 @@ def test_a_whole_file_system_is_defragmented_worst_first(mounted):
     assert filesystem == "btrfs" or "60" in done["files"][0]["said"]  # btrfs says nothing
     assert any(part.isdigit() for part in done["version"])
     assert {path: path.read_bytes() for path in contents} == contents
-    again = defragmentation.defragment(point, filesystem, 60)
+    again = defragmentation.defragment([point], filesystem, 60)
     assert again["files"] == [] and again["moved_bytes"] == 0 and again["before"] == again["after"]
 
 

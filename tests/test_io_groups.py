@@ -21,13 +21,15 @@ from fsage import workloads
 from fsage.host import states
 from fsage.host.cells import measure
 from fsage.host.device import loops
-from fsage.host.system import cgroups, settings
+from fsage.host.instruments.cleanup import undo_cell
+from fsage.host.system import settings
 from fsage.host.targets import Target
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import tune
 from fsage.model import structure
 from fsage.studies.iocontrol.instruments import io_groups
-from fsage.studies.slowdisk.host import groups, iocost
+from fsage.studies.slowdisk.host import cgroups, groups, iocost
+from fsage.studies.slowdisk.instruments import Shares
 
 pytestmark = pytest.mark.root
 HOT = {"hot_bytes": 1 << 20, "every_bytes": 4 << 20}
@@ -75,7 +77,7 @@ def queue(target: Target) -> str:
 
 
 def in_groups(target: Target) -> list[str]:
-    found = {pid for group in groups.groups_left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
+    found = {pid for group in groups.left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
     return sorted(found - {str(os.getpid())})  # which goes there to start another
 
 
@@ -91,7 +93,7 @@ def test_cgroup_v1_where_it_holds_the_controller(target):
     if cgroups.v1() is None:
         pytest.skip("cgroup v2 holds the block I/O controller, or another target has moved it there")
     found = outcome(target, cell(target, "P3", "bfq", cgroup="v1"))
-    left = groups.groups_left_over(target.home), iocost._below(str(cgroups.v1()))
+    left = groups.left_over(target.home), iocost._below(str(cgroups.v1()))
     # The next cells move the controller. An idle worker of the loop device would hold it in v1 for nearly two minutes.
     tune.undo(target.home)
     assert found.status == "valid" and 1.4 < found.metrics["bw_ratio"] < 2.6, found
@@ -111,7 +113,7 @@ def test_weights_divide_the_device(target, name, low, high):
     assert set(WEIGHTS.rates(WEIGHTS.Params(pattern="P3", scheduler=name, iteration=1))) <= set(found.metrics)
     assert low < found.metrics["bw_ratio"] < high and found.metrics["group1_io_kib"] == pytest.approx(128, rel=0.02)
     assert queue(target) == "none" and not in_groups(target)
-    assert {entry["kind"] for entry in settings.journal_entries(settings.journal_of(target.home))} == {"group"}
+    assert {entry["kind"] for entry in settings.journal_of(target.home).entries()} == {"group"}
 
 
 @pytest.mark.long
@@ -155,8 +157,8 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target):
 def test_a_group_that_vanishes_fails_the_cell(target):
     def remove() -> None:
         wait_for(lambda: bool(in_groups(target)))
-        groups.end_readers(target.home)
-        for group in groups.groups_left_over(target.home):
+        Shares.end_running(target.home)
+        for group in groups.left_over(target.home):
             iocost.MODEL.changes["group"]({"path": str(group)})
 
     remover = Thread(target=remove)
@@ -186,13 +188,13 @@ def test_after_a_kill_the_next_command_puts_back_and_recover_does_just_that(targ
     assert queue(target) == "none" and not in_groups(target)
 
     killed(target, "sqlite")
-    there = groups.groups_left_over(target.home)
+    there = groups.left_over(target.home)
     assert tune.recover(target.spec, {}, True)["changed"], "--check says so and changes nothing"
     proof = tune.recover(target.spec, {}, False)["proof"]
     assert any("has the scheduler none again" in line for line in proof)
     assert not any(Path(group).exists() for group in there)
     if not cgroups.names():  # nobody else's target needs it
-        assert not settings.journal_entries(settings.SHARED_JOURNAL)
+        assert not cgroups.SHARED.entries()
     assert not tune.recover(target.spec, {}, False)["changed"]
     assert states.diagnose(target.spec, request([]), False)["todo"] == [], "the state is still there"
 
@@ -207,16 +209,16 @@ def test_a_scheduler_that_was_set_before_there_were_groups_is_put_back_too(targe
     assert switch.read_text() == "1\n"
     groups.put_scheduler(now, "bfq")
     assert switch.read_text() == "0\n"
-    groups.undo_cell(now)
+    undo_cell(now)
     assert (queue(target), switch.read_text()) == ("bfq", "1\n")
     path.write_text("none")
 
     groups.put_scheduler(now, "bfq")
-    assert queue(target) == "bfq" and not groups.groups_left_over(target.home) and groups.left_over(target.home)
+    assert queue(target) == "bfq" and not groups.left_over(target.home) and Shares.left_over(target.home)
     groups.put_scheduler(now, "bfq")
-    assert len(settings.journal_entries(settings.journal_of(target.home))) == 1, "what was before is noted once"
+    assert len(settings.journal_of(target.home).entries()) == 1, "what was before is noted once"
     assert states.diagnose(target.spec, request([]), False)["todo"] == []
-    assert queue(target) == "none" and not groups.left_over(target.home)
+    assert queue(target) == "none" and not Shares.left_over(target.home)
 
 
 @pytest.mark.long

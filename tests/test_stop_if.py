@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -23,7 +24,7 @@ from fsage.host.cells import measure
 from fsage.host.instruments import Instrument, Instruments, Stopped, Visit
 from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
-from fsage.model import declaration, limits
+from fsage.model import limits
 from fsage.model.answers import Busy
 from fsage.model.declaration import complete
 from fsage.studies.neighbours.instruments import limits as of_site
@@ -42,7 +43,7 @@ def test_a_cell_beside_which_others_suffer_is_stopped(then: str, local_target: d
     if why := seek.Seek.unavailable_because({}):
         pytest.skip(why)
     monkeypatch.setattr(claiming, "BACKING_MIB", 64)
-    monkeypatch.setattr(neighbours, "EVERY_S", 0.3)
+    monkeypatch.setattr(neighbours, "PROBE_EVERY_S", 0.3)
     disk = claimed({**local_target, "device_model": {"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.004}})
     limits = {"slower": 2, "in_a_row": 3, "then": then, "wait_minutes": 1}
     guest = {"name": f"{local_target['name']}-g", "kind": "directory", "directory": str(disk.mounts[0] / "guest")}
@@ -92,7 +93,7 @@ def test_a_wrong_limit_is_refused(given: dict, why: str) -> None:
 def test_a_limit_is_the_smaller_of_both_and_of_others_alone() -> None:
     given = complete({"name": "a", "kind": "directory", "stop_if": {"slower": 3, "read_ms": 20}})["stop_if"]
     usual = {"stat": 1.0, "read OST0000": 10.0, "write": 0.01}
-    assert declaration.probe_limits(given, usual) == {"stat": 3.0, "read OST0000": 20, "write": pytest.approx(0.21)}
+    assert neighbours.probe_limits(given, usual) == {"stat": 3.0, "read OST0000": 20, "write": pytest.approx(0.21)}
     with pytest.raises(Refusal, match="nobody else uses a target of kind loop"):
         complete({"name": "a", "kind": "loop", "stop_if": {}})
 
@@ -133,7 +134,7 @@ def guest(directory_target: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> 
     """A claimed directory whose disk is made up: reads of more than 10 ms are too slow."""
     monkeypatch.setattr(neighbours, "Looks", Looks)
     monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
-    monkeypatch.setattr(neighbours, "EVERY_S", 0.05)
+    monkeypatch.setattr(neighbours, "PROBE_EVERY_S", 0.05)
     monkeypatch.setattr(instruments, "CHECK_EVERY_S", 0.0)
     monkeypatch.setattr(Looks, "beside", [])
     monkeypatch.setattr(Looks, "alone", [])
@@ -166,7 +167,7 @@ def test_below_a_limit_that_nothing_keeps_nothing_is_done(
     """Of a real disk: neither calibrated nor emptied nor filled nor measured."""
     monkeypatch.setattr(neighbours, "QUIET", 5)
     monkeypatch.setattr(neighbours, "QUIET_EVERY_S", 0.0)
-    monkeypatch.setattr(neighbours, "EVERY_S", 0.05)
+    monkeypatch.setattr(neighbours, "PROBE_EVERY_S", 0.05)
     claim.create(directory_target, {}, False)
     place = Path(directory_target["directory"])
     never = {"slower": None, "read_ms": 0.001, "stat_ms": 0.0001}
@@ -376,10 +377,11 @@ def test_a_server_that_has_too_much_to_do_ends_what_runs(
         beside.check()
 
 
-def test_a_server_without_counters_of_osts_is_refused(tmp_path: Path) -> None:
+def test_a_server_without_counters_of_osts_is_refused() -> None:
     given: Any = complete({**ON_LUSTRE, "stop_if": {"server_ms": 5}})["stop_if"]
+    visit: Any = SimpleNamespace(servers=lambda: contextlib.nullcontext(Site(load(1))))
     with pytest.raises(Failure, match=r"stop_if\.server_ms: no server has counters of OSTs"):
-        probe.Busy(Site(load(1)), given)
+        probe.Busy(visit, given, contextlib.ExitStack())
 
 
 def test_what_began_is_ended_where_the_next_instrument_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:

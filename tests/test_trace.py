@@ -100,7 +100,7 @@ def test_requests_lie_where_the_file_lies(target) -> None:
     }
     assert sum(length for _, length in writes.values()) == 16 * MIB, "the whole file, each byte once"
     assert all(0 <= at < 60 for at, _ in writes.values())
-    assert not instances() and not settings.journal_of(target.home).exists()
+    assert not instances() and not settings.journal_of(target.home).path.exists()
 
 
 @pytest.mark.root
@@ -108,9 +108,7 @@ def test_what_a_killed_trace_leaves_goes_with_the_next_and_with_the_release(targ
     for cleaner in ("next trace", "release"):
         begun = trace.tracing(target)
         begun.__enter__()
-        left = [
-            entry for entry in settings.journal_entries(settings.journal_of(target.home)) if entry["kind"] == "trace"
-        ]
+        left = settings.journal_of(target.home).entries("trace")
         if not left:
             pytest.skip("this kernel refuses tracefs")
         assert Path(left[0]["instance"]).is_dir()
@@ -121,7 +119,7 @@ def test_what_a_killed_trace_leaves_goes_with_the_next_and_with_the_release(targ
                 pass
             assert "columns" in again
         assert not Path(left[0]["instance"]).exists() and not instances()
-        assert not settings.journal_of(target.home).exists()
+        assert not settings.journal_of(target.home).path.exists()
 
 
 @pytest.mark.root
@@ -135,7 +133,7 @@ def test_where_another_targets_trace_is_mounted_nothing_is_put(target) -> None:
         pytest.skip(f"this kernel refuses tracefs: {error}")
     try:
         with trace.tracing(target):
-            left = settings.journal_entries(settings.journal_of(target.home))
+            left = settings.journal_of(target.home).entries()
             assert [entry for entry in left if str(other) in entry.get("instance", "")] == []
         assert other.is_dir()
     finally:

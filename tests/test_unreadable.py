@@ -19,13 +19,14 @@ from fsage import start
 from fsage.commands import Where
 from fsage.host.device import copies
 from fsage.host.filesystems.xfs import ExtentSize
-from fsage.host.system import cgroups, files, kernel_log, mounting, settings
+from fsage.host.system import files, kernel_log, mounting, settings
 from fsage.host.targets import Target, lease
 from fsage.host.verbs import checks, tune
 from fsage.layouts import machine
 from fsage.plan.target import inventories_in
 from fsage.studies.neighbours.instruments import signs
 from fsage.studies.replica import age
+from fsage.studies.slowdisk.host import cgroups
 
 NOBODY = 65534
 NO_PROCESS = 2**22 - 1  # of which Linux has none
@@ -167,9 +168,7 @@ def test_an_answer_and_its_name_are_safe_on_the_launcher_before_the_host_may_for
 @pytest.mark.root
 def test_a_machine_without_a_log_of_its_kernel_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_log, "KMSG", str(tmp_path / "kmsg"))
-    assert signs.look({}, [], [], None, serves=True)["absent"] == {
-        "kernel": f"there is no {tmp_path}/kmsg here, as in a container"
-    }
+    assert signs.look({}, None, None)["absent"] == {"kernel": f"there is no {tmp_path}/kmsg here, as in a container"}
 
 
 def test_no_message_has_an_error_of_the_system_as_python_prints_it():

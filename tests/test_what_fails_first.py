@@ -108,7 +108,7 @@ def test_a_small_xfs_refuses_files_with_278_blocks_left(made):
 def test_larger_pieces_fail_first_and_all_is_given_back(made, make):
     point = made(make, 320)
     (point / "measured").mkdir()
-    looks = list(host.looks(Assignment(str(point / "measured"), 8, MIB)))
+    looks = host.looks(Assignment(str(point / "measured"), 8, MIB))
     full = [seen["full_percent"] for seen in looks]
     assert full == sorted(full) and full[-1] > 99
     assert looks[0]["had"]["inode"] == looks[0]["had"]["piece_2m"] == 1

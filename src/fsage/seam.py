@@ -35,9 +35,11 @@ def allocator_counts(directory: Path) -> dict[str, int]:
 
 def capabilities() -> list[Able]:
     """All that fsage may need of a machine, each tried once a process."""
+    from fsage.host.device import models
     from fsage.host.device.capabilities import CAPABILITIES, obstacle
 
-    return [Able(name, capability.purpose, obstacle(name)) for name, capability in CAPABILITIES.items()]
+    every = [*CAPABILITIES, *(model.needs for model in models.every() if model.needs)]
+    return [Able(capability.name, capability.purpose, obstacle(capability)) for capability in every]
 
 
 def fio() -> str:
@@ -69,7 +71,7 @@ def lacking(spec: Spec) -> list[str]:
     from fsage.host.device import capabilities
     from fsage.host.targets import kinds
 
-    needs = [name for name in capabilities.LOOP_TARGET if capabilities.obstacle(name)]
+    needs = [needed.name for needed in capabilities.LOOP_TARGET if capabilities.obstacle(needed)]
     no_loops = capabilities.why_no_loops()
     missing = kinds.named(spec["kind"]).lacking(spec).missing
     return [f"needs {', '.join(needs)}" if why == no_loops else why for why in missing]

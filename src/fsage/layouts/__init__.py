@@ -29,7 +29,8 @@ A study may use what follows of it; all else may change:
 - `freespace`: `Counting`, `ONCE` as most use it, and the `BUCKETS` of sizes, of which each extent has its `bucket`;
 - `servers`: `parse_lfs_df`, by which each `Ost` told how full it is, or was `Silent`;
 - `store`: `Store`, what is known of one, `without` what is of the device (`OF_DEVICE`); `NotThisText`;
-- `machine`: `Mount`, `mount_of` a path, `mounted_at` a point, and `regular_files`.
+- `machine`: a `Mount` of this machine: all `mounts`, the one `mounted_at` a place, the one that holds a path
+  (`mount_of`). `plain` text of the kernel's tables; `loop_info` of a device; the `regular_files` below a folder.
 
 Only metrics need another package, prometheus_client, which the file contains. Each file system is a class of
 `filesystems`. A saved text is recognised by `saved`, and each tool's reader is a module: dumpe2fs, e2fsprogs, xfs,

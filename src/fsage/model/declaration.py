@@ -35,8 +35,6 @@ from fsage.model.target import (
 )
 
 EVERY_S = 5.0
-FLOOR_MS = 0.2
-"""Nobody suffers from less, however fast the same is usually: so long a busy processor takes."""
 MORE_THAN_USUAL = Check(lambda times: times > 1, "more than 1, or null,")
 
 
@@ -68,22 +66,6 @@ class StopIf(TypedDict):
 
 PROBE_LIMITS = ("slower", "stat_ms", "read_ms", "write_ms", "server_load", "server_ms")
 """Keys of which null means no limit."""
-
-
-def probe_limits(stop_if: StopIf, usual: dict[str, float]) -> dict[str, float]:
-    """The limit of each part of the probe in ms: the smaller of the absolute one and the multiple of the usual.
-
-    A part is a kind, `stat`, `read` or `write`, with the name of an OST where there are any.
-    """
-    limit = {}
-    for name, usual_ms in usual.items():
-        absolute_ms = cast("float | None", stop_if[f"{name.split()[0]}_ms"])  # type: ignore[literal-required]
-        slower_ms = max(stop_if["slower"] * usual_ms, usual_ms + FLOOR_MS) if stop_if["slower"] else None
-        both = [absolute_ms, slower_ms]
-        known = [value for value in both if value is not None]
-        if known:
-            limit[name] = min(known)
-    return limit
 
 
 LONGEST_PATH = 1024  # the kernel takes 4095 bytes, with what is added to it

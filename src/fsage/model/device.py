@@ -10,7 +10,6 @@ from fsage.model import plugins
 from fsage.model.claim import Claim
 
 RANDOM_FROM_BYTES = 16 * MIB  # a jump that is longer is charged as random
-PAGE_BYTES = 4096
 REQUEST_BYTES = MIB  # the most that one request of O_DIRECT has (256 pages)
 
 
@@ -49,15 +48,6 @@ class Moved(NamedTuple):
     requests: int
     jumps: int
     place: Place = Place()
-
-
-def rate_text(parameters: Json) -> str:
-    """'181 MiB/s', or '91 instead of 181 MiB/s' on a machine that cannot deliver what was declared."""
-    rate = parameters["bytes_per_s"]
-    declared = parameters.get("declared_bytes_per_s") or rate
-    if rate == declared:
-        return f"{rate / MIB:.0f} MiB/s"
-    return f"{rate / MIB:.0f} instead of {declared / MIB:.0f} MiB/s"
 
 
 class Model:

@@ -53,7 +53,7 @@ def put(home: Path, noted: Images) -> bool:
     image = loops.known_by(noted["below"])
     loops.verify(image)
     entry = {"kind": "below", "image": image, "point": str(point)}
-    settings.note_change(settings.journal_of(home), entry)
+    settings.journal_of(home).note(entry)
     device = loops.attach(image)
     if machine.mounted_at(point):
         filesystems.verify(FILESYSTEM, device, fs_uuid, point)

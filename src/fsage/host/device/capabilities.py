@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from fsage.base import Call, Failure, Refusal, in_words, shell
 from fsage.host.device import loops
-from fsage.host.system import caches, cgroups, fanotify, kernel, mounting, namespace, space
+from fsage.host.system import caches, fanotify, kernel, mounting, namespace, space
 from fsage.layouts import fiemap
 from fsage.model.answers import Obstacle
 
@@ -36,14 +36,13 @@ class Capability(NamedTuple):
     remedy: str
 
 
-def obstacle(name: str) -> Obstacle | None:
-    """Why this process lacks the capability of this name; None when it has it. Tried once a process."""
-    return _tried(name, os.geteuid())
+def obstacle(capability: Capability) -> Obstacle | None:
+    """Why this process lacks a capability; None when it has it. Tried once a process."""
+    return _tried(capability, os.geteuid())
 
 
 @functools.cache
-def _tried(name: str, user: int) -> Obstacle | None:
-    capability = CAPABILITIES[name]
+def _tried(capability: Capability, user: int) -> Obstacle | None:
     try:
         capability.attempt()
     except OSError as error:
@@ -57,9 +56,9 @@ def _tried(name: str, user: int) -> Obstacle | None:
     return None
 
 
-def obstacles(names: Sequence[str]) -> list[Obstacle]:
+def obstacles(capabilities: Sequence[Capability]) -> list[Obstacle]:
     """The obstacles to these capabilities."""
-    return [why for why in map(obstacle, names) if why]
+    return [why for why in map(obstacle, capabilities) if why]
 
 
 def why_no_loops() -> str | None:
@@ -90,16 +89,10 @@ def _mount_block_device() -> None:
     """Try to mount /dev/null: the kernel checks rights first, and then finds that it is no block device."""
     lines = Path("/proc/filesystems").read_text().splitlines()
     kinds = [line.strip() for line in lines if not line.startswith("nodev")]
-    _mount_in_vain("/dev/null", kinds[0] if kinds else "ext4")
+    mount_in_vain("/dev/null", kinds[0] if kinds else "ext4")
 
 
-def _mount_fuse() -> None:
-    """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
-    os.close(os.open(kernel.FUSE, os.O_RDWR))
-    _mount_in_vain("fsage-attempt", "fuse")
-
-
-def _mount_in_vain(source: str, kind: str) -> None:
+def mount_in_vain(source: str, kind: str) -> None:
     """Raise OSError where the kernel refuses for lack of rights; any other error means that it would mount.
 
     It looks at the source before the place, which is a directory that ends with this process.
@@ -129,17 +122,6 @@ def _move_between_mount_namespaces() -> None:
     thread.join()
     for error in errors:
         raise OSError(error.errno, error.strerror, "setns(CLONE_NEWNS)")
-
-
-def _make_control_group() -> None:
-    """Make a group of cgroup v2 and remove it at once. Its name is not that of a target's group."""
-    root = cgroups.root()
-    if root is None:
-        raise Failure("the root of cgroup v2 is not mounted here, or a container hides it")
-    if "io" not in cgroups.words(root / "cgroup.controllers") and cgroups.v1() is None:
-        raise Failure(f"{root}/cgroup.controllers has no controller io, and cgroup v1 has no blkio that could be moved")
-    group = Path(tempfile.mkdtemp(prefix="attempt-fsage-", dir=root))
-    group.rmdir()
 
 
 def _drop_caches() -> None:
@@ -180,63 +162,44 @@ def _map_extents() -> None:
 
 TEMPORARY = ("/var/tmp", tempfile.gettempdir(), ".")
 """Directories for trial files; the first is on a disk most often."""
-LOOP_DEVICE = "loop device"
-MOUNT = "mount"
-MOUNT_NAMESPACE = "mount namespace"
-CONTROL_GROUP = "control group"
-DROP_CACHES = "drop caches"
-FANOTIFY = "fanotify"
-FUSE = "FUSE"
-DIRECT_IO = "O_DIRECT"
-EXTENTS = "FIEMAP"
-CAPABILITIES = {
-    capability.name: capability
-    for capability in (
-        Capability(
-            LOOP_DEVICE,
-            "file systems that fsage makes, in image files",
-            _attach_loop_device,
-            f"{ROOT}, with {loops.CONTROL} and /dev/loop*; {CONTAINER}",
-        ),
-        Capability(MOUNT, "the same", _mount_block_device, f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}"),
-        Capability(
-            MOUNT_NAMESPACE,
-            "mounts that no other program holds on to",
-            _move_between_mount_namespaces,
-            f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}",
-        ),
-        Capability(FUSE, "device model seek", _mount_fuse, f"modprobe fuse; {ROOT}; {CONTAINER}"),
-        Capability(
-            CONTROL_GROUP,
-            "device model iocost, study iocontrol",
-            _make_control_group,
-            f"{ROOT}; {CONTAINER} --cgroupns=host and /sys/fs/cgroup writable",
-        ),
-        Capability(
-            DROP_CACHES,
-            "cold names and inodes before a read (data is cold without it)",
-            _drop_caches,
-            f"{ROOT}, or give the user the helper (`fsage site --sudoers`); {CONTAINER}",
-        ),
-        Capability(
-            FANOTIFY,
-            "a check before each cell that does not look at every file",
-            _watch_file_system,
-            f"{ROOT} with CAP_SYS_ADMIN, on Linux 6.0 or later; {CONTAINER}",
-        ),
-        Capability(
-            DIRECT_IO,
-            "reads and writes past the page cache",
-            _write_directly,
-            "name a directory on a disk: fsage_target.directory or image_dir",
-        ),
-        Capability(
-            EXTENTS,
-            "where a file's extents lie",
-            _map_extents,
-            "name a directory on a file system that has it (ext4, XFS, btrfs)",
-        ),
-    )
-}
+LOOP_DEVICE = Capability(
+    "loop device",
+    "file systems that fsage makes, in image files",
+    _attach_loop_device,
+    f"{ROOT}, with {loops.CONTROL} and /dev/loop*; {CONTAINER}",
+)
+MOUNT = Capability("mount", "the same", _mount_block_device, f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}")
+MOUNT_NAMESPACE = Capability(
+    "mount namespace",
+    "mounts that no other program holds on to",
+    _move_between_mount_namespaces,
+    f"{ROOT} with CAP_SYS_ADMIN; {CONTAINER}",
+)
+DROP_CACHES = Capability(
+    "drop caches",
+    "cold names and inodes before a read (data is cold without it)",
+    _drop_caches,
+    f"{ROOT}, or give the user the helper (`fsage site --sudoers`); {CONTAINER}",
+)
+FANOTIFY = Capability(
+    "fanotify",
+    "a check before each cell that does not look at every file",
+    _watch_file_system,
+    f"{ROOT} with CAP_SYS_ADMIN, on Linux 6.0 or later; {CONTAINER}",
+)
+DIRECT_IO = Capability(
+    "O_DIRECT",
+    "reads and writes past the page cache",
+    _write_directly,
+    "name a directory on a disk: fsage_target.directory or image_dir",
+)
+EXTENTS = Capability(
+    "FIEMAP",
+    "where a file's extents lie",
+    _map_extents,
+    "name a directory on a file system that has it (ext4, XFS, btrfs)",
+)
 LOOP_TARGET = (LOOP_DEVICE, MOUNT, MOUNT_NAMESPACE)
 """The capabilities that a target with file systems of its own needs."""
+CAPABILITIES = (*LOOP_TARGET, DROP_CACHES, FANOTIFY, DIRECT_IO, EXTENTS)
+"""All of fsage itself. What one device model needs besides is its own (fsage.host.device.models)."""

@@ -23,9 +23,6 @@ from fsage.layouts.machine import LoopInfo, loop_info, loops_on
 from fsage.model.claim import Image, ImageId, Made
 from fsage.model.tuning import OF_QUEUE
 
-OF_BFQ = "iosched/low_latency"
-"""And one of BFQ's, which no study names."""
-
 
 def queue_of(device: str) -> Path:
     """The folder of a device's block queue in sysfs."""

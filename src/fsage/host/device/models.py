@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fsage.base import Json
+from fsage.host.device.capabilities import Capability
 from fsage.host.system.settings import Undo
 from fsage.model import device as facts
 from fsage.model import plugins
@@ -25,6 +26,8 @@ class Model(facts.Model):
     """
 
     changes: ClassVar[Mapping[str, Undo]] = {}
+    needs: ClassVar[Capability | None] = None
+    """What it needs of this machine, and nothing else does."""
 
     def __init__(self, home: Path, name: str, claimed: Json) -> None:
         """The model of the target `name` whose home this is; `claimed` are the parameters that its claim fixed."""
@@ -54,6 +57,11 @@ class Model(facts.Model):
     def end_disks(home: Path) -> list[str]:
         """End these disks, to which nothing is attached any more; a sentence for each. Raises Failure."""
         return []
+
+    @staticmethod
+    def shared_left_over() -> bool:
+        """Whether something is still set that all targets of this machine share, although none needs it any more."""
+        return False
 
     @staticmethod
     def undo_shared() -> list[str]:

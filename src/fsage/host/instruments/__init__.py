@@ -20,14 +20,14 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from fsage.base import Call, Failure, Json, in_words
 from fsage.host.remote import ask_all
-from fsage.host.remote.remote_hosts import Hosts
+from fsage.host.remote.remote_hosts import Hosts, inventory_of
 from fsage.host.system import commands
 from fsage.host.system.settings import Undo
 from fsage.host.targets import OtherHost, Target, claims
-from fsage.host.targets.kinds import Remote
+from fsage.host.targets.kinds import Remote, Servers
 from fsage.model import plugins
 from fsage.model.claim import Token
-from fsage.model.hosts import Asker
+from fsage.model.hosts import Asker, Inventory
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Cell, Phase
 from fsage.model.target import Limits, Spec
@@ -63,6 +63,20 @@ class Visit(NamedTuple):
         if self.hosts:
             return self.hosts.limits
         return self.target.spec["limits"]
+
+    @contextlib.contextmanager
+    def servers(self) -> Iterator[Servers]:
+        """Who reaches the servers, by connections that end with the block where this command has none. Raises Failure.
+
+        No client but this one is reached for that.
+        """
+        if self.hosts:
+            yield self.hosts
+            return
+        inventory = inventory_of(self.request)
+        alone: Inventory = {**inventory, "clients": inventory["clients"][:1]}
+        with contextlib.closing(Hosts(self.target.spec, self.target.claim, alone)) as hosts:
+            yield hosts
 
 
 class Instrument:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from fsage.host.device import below, models
 from fsage.host.instruments import found
-from fsage.host.system import cgroups, settings
-from fsage.host.system.settings import Undo
+from fsage.host.system.settings import Undo, journal_of
 from fsage.host.targets import Target
 
 
@@ -56,8 +55,8 @@ def undo(home: Path, kinds: Collection[str] | None = None) -> list[str]:
     for instrument in found():
         ways.update(instrument.changes)
     if kinds is not None:
-        return settings.undo(settings.journal_of(home), {kind: ways[kind] for kind in kinds})
-    proof = settings.undo(settings.journal_of(home), ways)
+        return journal_of(home).undo({kind: ways[kind] for kind in kinds})
+    proof = journal_of(home).undo(ways)
     if shared_left_over():
         for model in models.every():
             proof += model.undo_shared()
@@ -66,4 +65,4 @@ def undo(home: Path, kinds: Collection[str] | None = None) -> list[str]:
 
 def shared_left_over() -> bool:
     """Whether a shared setting is still changed although no target needs it."""
-    return not cgroups.unavailable_because() and settings.SHARED_JOURNAL.exists() and not cgroups.names()
+    return os.geteuid() == 0 and any(model.shared_left_over() for model in models.every())

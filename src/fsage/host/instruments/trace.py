@@ -110,14 +110,14 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
     number = kernel.number_of(device)
     major, minor = map(int, number.split(":"))
     noted = settings.journal_of(target.home)
-    for left in [entry for entry in settings.journal_entries(noted) if entry["kind"] == "trace"]:
+    for left in noted.entries("trace"):
         end(left)
-        settings.strike_change(noted, left)
+        noted.strike(left)
     mount_points = [mount.point for mount in machine.mounts() if _stays(mount)]
     mounted = None if mount_points else str(PLACE / target.name)
     root = Path(mounted or mount_points[0])
     entry = {"kind": "trace", "instance": str(root / "instances" / f"fsage-{target.name}"), "mounted": mounted}
-    settings.note_change(noted, entry)
+    noted.note(entry)
     instance = Path(entry["instance"] or "")
     try:
         if mounted:
@@ -138,7 +138,7 @@ def _events(target: Target, device: str, seen: Json) -> Iterator[None]:
         seen.update(_kept(f"tracefs {EVENT}", number, requests, lost))
     finally:
         end(entry)
-        settings.strike_change(noted, entry)
+        noted.strike(entry)
 
 
 @contextmanager

@@ -195,7 +195,7 @@ class Loop(Stores):
     def begun(cls, spec: Spec) -> bool:
         home = declaration.home_of(spec)
         attached = any(map(loops.devices_of, images.all_of(home)))  # below: the journal has it
-        return attached or bool(settings.journal_entries(settings.journal_of(home))) or shared_left_over()
+        return attached or bool(settings.journal_of(home).entries()) or shared_left_over()
 
     @classmethod
     def undo_claim(cls, spec: Spec, claim: Claim | None) -> list[str]:

@@ -159,30 +159,35 @@ def silence(hosts: Iterable[Host]) -> None:
 def answers_of(
     hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Call = lambda: None
 ) -> dict[str, Json]:
-    """The next answer of each host; `check_alive` is called often.
-
-    Raises Lost where a connection ends, Failure where a host failed.
-    """
-    hosts = list(hosts)
-    deadline = time.monotonic() + patience_s
-    with selectors.DefaultSelector() as heard:
-        for host in hosts:
-            if not host.answers:
-                heard.register(host.stdout, selectors.EVENT_READ, host)
-        while waited := list(heard.get_map().values()):
-            ready = heard.select(LOOK_EVERY_S)
-            check_alive()
-            for key, _ in ready:
-                key.data.hear()
-                if key.data.answers:
-                    heard.unregister(key.fileobj)
-            if not ready and time.monotonic() > deadline:
-                raise waited[0].data.lost(f"silent for {patience_s:.0f} s")
-    answers = {host.name: host.answers.pop(0) for host in hosts}
+    """The next answer of each host (`heard`). Raises Failure where a host failed, too."""
+    answers = heard(hosts, patience_s, check_alive)
     for name, answer in answers.items():
         if "failed" in answer:
             raise Failure(f"{name}: {answer['failed']}")
     return answers
+
+
+def heard(hosts: Iterable[Host], patience_s: float = PATIENCE_S, check_alive: Call = lambda: None) -> dict[str, Json]:
+    """The next answer of each host, which may be why it `failed`; `check_alive` is called often.
+
+    Raises Lost where a connection ends.
+    """
+    hosts = list(hosts)
+    deadline = time.monotonic() + patience_s
+    with selectors.DefaultSelector() as silent:
+        for host in hosts:
+            if not host.answers:
+                silent.register(host.stdout, selectors.EVENT_READ, host)
+        while waited := list(silent.get_map().values()):
+            ready = silent.select(LOOK_EVERY_S)
+            check_alive()
+            for key, _ in ready:
+                key.data.hear()
+                if key.data.answers:
+                    silent.unregister(key.fileobj)
+            if not ready and time.monotonic() > deadline:
+                raise waited[0].data.lost(f"silent for {patience_s:.0f} s")
+    return {host.name: host.answers.pop(0) for host in hosts}
 
 
 def ask_all(hosts: Sequence[Host], what: Json) -> dict[str, Json]:

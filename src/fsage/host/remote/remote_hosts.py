@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,7 @@ from fsage.host.remote import (
     answers_of,
     ask_all,
     end,
+    heard,
     probe,
     silence,
     start,
@@ -169,6 +170,18 @@ class Hosts:
         """Tell every server to do something; the answer of each, by name."""
         watched = self.watched if what["do"] in READS else []
         return ask_all([*self.servers, *watched], what)
+
+    def ask_each(self, name: str, given: Mapping[str, Json]) -> dict[str, Json]:
+        """What the function `name` of an instrument's `remote` returns on each host, with what is given for that host.
+
+        Where it failed, `failed` says why; a host of two roles answers as a client. Raises Lost.
+        """
+        for host in self.remote_hosts:
+            host.tell({"do": name, **given[host.name]})
+        answers = heard(self.clients)
+        for other, answer in heard([*self.servers, *self.watched]).items():
+            answers.setdefault(other, answer)
+        return answers
 
     def together(self, phase: Phase, target: Target, check_alive: Call) -> Json:
         """Run a phase's command on each client that has one of its `jobs`, this one included; all begin at once.

@@ -10,10 +10,7 @@ from collections.abc import Iterator
 from ctypes import c_int64
 from pathlib import Path
 
-FUSE = "/dev/fuse"
-PR_SET_PDEATHSIG = 1
-PR_SET_TIMERSLACK = 29
-PR_SET_IO_FLUSHER = 57  # prctl(2)
+PR_SET_PDEATHSIG = 1  # prctl(2)
 KEEP_SIZE = 1
 PUNCH_HOLE = 2  # fallocate(2)
 

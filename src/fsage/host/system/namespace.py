@@ -181,6 +181,15 @@ def unshare(propagation: int) -> None:
         mounting.mount_call("none", "/", "none", MS_REC | propagation, "")
 
 
+def leave_mounts() -> None:
+    """Give this process a mount namespace of its own in which nothing is mounted, so that it keeps nobody's busy.
+
+    Raises OSError.
+    """
+    unshare(MS_PRIVATE)
+    mounting.let_go("/")
+
+
 def rejoin() -> None:
     """Move the calling thread to the top of the mount namespace that it is in. Raises OSError without the rights."""
     with kernel.opened(OWN) as own:

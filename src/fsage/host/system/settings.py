@@ -1,9 +1,7 @@
 """Settings of this host that were changed: each is noted before, so that it can be undone.
 
-The journal of a target has what the next command undoes. Settings of one target (its control group, its device's cost
-model) are in `<home>/<target>/journal.json`. Settings that all targets of a machine share are in
-`/run/fsage/shared.json`: a controller that was moved from cgroup v1, and `io` that groups may use. They are undone
-with the last group of any target. A reboot voids both files.
+The journal of a target (`<home>/<target>/journal.json`) has what the next command undoes, such as its device's
+scheduler. A reboot voids it.
 
 Settings that others share with a target have a note a host: what was there first, and who has set what since. A
 setting is noted before it is set: its first value, and each holder with the value that he wants. The value of the last
@@ -24,56 +22,58 @@ from typing import Any, NamedTuple, TypedDict
 from fsage.base import Failure, Json, JsonView, in_words
 from fsage.host.system import files, kernel, places
 
-SHARED_JOURNAL = Path("/run/fsage/shared.json")
-SHARED_LOCK = Path("/run/fsage/shared.lock")
-
 Entry = Json
 Undo = Callable[[Entry], str]
 """Undoes a noted change; a sentence on what was verified. Raises Failure."""
 
 
-def journal_of(home: Path) -> Path:
+class Journal:
+    """Changes since boot that can be undone, in a file: each is an entry, noted before it is made."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def entries(self, *kinds: str) -> list[Entry]:
+        """The noted changes, oldest first; of these kinds, where any are named."""
+        noted = files.read_json(self.path)
+        if not noted or noted["boot_id"] != files.boot_id():
+            return []
+        return [entry for entry in noted["entries"] if not kinds or entry["kind"] in kinds]
+
+    def note(self, entry: Entry) -> None:
+        """Note a change before it is made, unless it is noted already."""
+        noted = self.entries()
+        if entry not in noted:
+            self._write([*noted, entry])
+
+    def strike(self, entry: Entry) -> None:
+        """Remove the note of a change that was undone."""
+        self._write([other for other in self.entries() if other != entry])
+
+    def undo(self, how: Mapping[str, Undo]) -> list[str]:
+        """Undo the noted changes whose kinds are in `how`, newest first; a sentence for each that was verified.
+
+        Raises Failure; what could not be undone stays noted.
+        """
+        proof = []
+        for entry in reversed(self.entries()):
+            if entry["kind"] in how:
+                proof.append(how[entry["kind"]](entry))
+                self.strike(entry)
+        if not self.entries():
+            files.remove(self.path)  # void entries of an earlier boot
+        return proof
+
+    def _write(self, entries: list[Entry]) -> None:
+        if entries:
+            files.write_json(self.path, {"boot_id": files.boot_id(), "entries": entries})
+        else:
+            files.remove(self.path)
+
+
+def journal_of(home: Path) -> Journal:
     """The journal in a target's home."""
-    return home / "journal.json"
-
-
-def journal_entries(path: Path) -> list[Entry]:
-    """The noted changes since boot, oldest first."""
-    noted = files.read_json(path)
-    if noted and noted["boot_id"] == files.boot_id():
-        return noted["entries"]
-    return []
-
-
-def note_change(path: Path, entry: Entry) -> None:
-    """Note a change before it is made, unless it is noted already."""
-    noted = journal_entries(path)
-    if entry not in noted:
-        files.write_json(path, {"boot_id": files.boot_id(), "entries": [*noted, entry]})
-
-
-def strike_change(path: Path, entry: Entry) -> None:
-    """Remove the note of a change that was undone."""
-    left = [other for other in journal_entries(path) if other != entry]
-    if left:
-        files.write_json(path, {"boot_id": files.boot_id(), "entries": left})
-    else:
-        files.remove(path)
-
-
-def undo(path: Path, how: Mapping[str, Undo]) -> list[str]:
-    """Undo the noted changes whose kinds are in `how`, newest first; a sentence for each that was verified.
-
-    Raises Failure; what could not be undone stays noted.
-    """
-    proof = []
-    for entry in reversed(journal_entries(path)):
-        if entry["kind"] in how:
-            proof.append(how[entry["kind"]](entry))
-            strike_change(path, entry)
-    if not journal_entries(path):
-        files.remove(path)  # void entries of an earlier boot
-    return proof
+    return Journal(home / "journal.json")
 
 
 NOTE = Path("/var/lib/fsage/settings.json")

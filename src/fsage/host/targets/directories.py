@@ -51,6 +51,14 @@ def why_no_place(place: Path) -> str | None:
     return None
 
 
+def probe_folder(mount: Path) -> Path:
+    """The directory of a target for files that are looked at for the sake of others, made if it is missing."""
+    folder = mount / ".fsage" / PROBE
+    with places.opened(mount) as store, places.inside(store, ".fsage", folder.parent) as above:
+        places.make_in(above, folder)
+    return folder
+
+
 def create(spec: Spec, check: bool) -> Json:
     """Make the directory. Raises Refusal where it exists, unless it is empty or this target's already."""
     place = Path(spec["directory"])

@@ -114,7 +114,7 @@ def recover(declared: JsonView, request: Request, check: bool) -> Json:
     """
     spec = complete(declared)
     home = home_of(spec)
-    changed = bool(settings.journal_entries(settings.journal_of(home))) or cleanup.shared_left_over()
+    changed = bool(settings.journal_of(home).entries()) or cleanup.shared_left_over()
     if check or not changed:
         if home.is_dir():
             lease.refuse_if_held(home, request)

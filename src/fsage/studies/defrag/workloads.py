@@ -72,7 +72,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     )
     cold: Phase = {"name": "warm_up", "argv": argv, "reads": True, "reads_files": [str(path)]}
     if params.cache == "cold":
-        return [{**cold, "name": name} for name in _steps(params)]
+        return [{**cold, "name": name} for name in _phases(params)]
     return [cold, {**cold, "name": "read", "argv": [*argv, f"--loops={params.warm_reads}"], "warm": True}]
 
 
@@ -97,7 +97,7 @@ def read(observation: JsonView) -> Outcome:
     if step is None:
         return Outcome("failed", "the state has no fragmented file to read: its steps have no `fragmented_file`")
     whole = step.file_bytes(layout["capacity_bytes"])
-    outcome = judge(observation, Params, _all_steps, partial(_judge, whole))
+    outcome = judge(observation, Params, _phases, partial(_judge, whole))
     if outcome.status != "valid":
         return outcome
     moved = sum(value for name, value in outcome.metrics.items() if name.endswith("_bytes"))
@@ -115,17 +115,11 @@ def _latencies(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: median(values) for name, values in by_name.items()}
 
 
-def _steps(params: Params) -> list[str]:
-    """The phases that are measured."""
+def _phases(params: Params) -> list[str]:
+    """The names of a cell's phases."""
     if params.cache == "cold":
         return [f"read_{number}" for number in range(1, params.cold_reads + 1)]
-    return ["read"]
-
-
-def _all_steps(params: Params) -> list[str]:
-    if params.cache == "cold":
-        return _steps(params)
-    return ["warm_up", *_steps(params)]
+    return ["warm_up", "read"]
 
 
 def _judge(whole_bytes: int, params: Params, phase: PhaseResult) -> Metrics:

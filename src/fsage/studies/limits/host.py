@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -36,10 +36,10 @@ def inode(folder: Path) -> None:
     """A file by its name, then many without one, which need inodes and no directory."""
     with contextlib.ExitStack() as opened:
         path = folder / "new"
-        opened.callback(os.close, os.open(path, FRESH, 0o600))
+        opened.enter_context(kernel.opened(path, FRESH))
         opened.callback(path.unlink)
         for _ in range(INODES):
-            opened.callback(os.close, os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600))
+            opened.enter_context(kernel.opened(folder, os.O_TMPFILE | os.O_RDWR))
 
 
 def directory(folder: Path, number: int) -> None:
@@ -108,8 +108,9 @@ def _given_back(folder: Path, wanted: int) -> None:
         time.sleep(LOOK_S)
 
 
-def looks(assignment: Assignment) -> Iterator[Json]:
+def looks(assignment: Assignment) -> list[Json]:
     """Look after look, until nothing more can be used up. Raises OSError where nothing can be prepared."""
+    seen = []
     folder = Path(assignment.folder)
     for number in range(assignment.looks):
         (folder / f"names{number}").mkdir()
@@ -119,7 +120,7 @@ def looks(assignment: Assignment) -> Iterator[Json]:
     used = 0
     with kernel.opened(folder / "filler", FRESH) as filler:
         for number in range(assignment.looks):
-            yield look(folder, number)
+            seen.append(look(folder, number))
             wanted = used + max(step_bytes, BLOCK_BYTES)
             size = assignment.request_bytes
             while used < wanted and size >= BLOCK_BYTES:
@@ -130,12 +131,8 @@ def looks(assignment: Assignment) -> Iterator[Json]:
                     if error.errno != errno.ENOSPC:
                         raise
                     size //= 2
-
-
-def work(assignment: Assignment) -> list[Json]:
-    """All looks."""
-    return list(looks(assignment))
+    return seen
 
 
 if __name__ == "__main__":
-    sys.exit(tools.program_main(Assignment, work, sys.argv[1]))
+    sys.exit(tools.program_main(Assignment, looks, sys.argv[1]))

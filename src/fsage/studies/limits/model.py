@@ -10,7 +10,6 @@ INODE = "inode"
 DIRECTORY = "directory"
 TREE = "tree"
 PIECES = {"piece_2m": 2 * MIB, "piece_32m": 32 * MIB, "piece_256m": 256 * MIB}
-PROBES = (INODE, DIRECTORY, TREE, *PIECES)
 WORDS = {
     INODE: "a new file's inode (XFS: a chunk of them)",
     DIRECTORY: "a directory's block",
@@ -19,6 +18,7 @@ WORDS = {
     "piece_32m": "32 MiB in one piece",
     "piece_256m": "256 MiB in one piece",
 }
+"""All that is tried, in words."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from fsage.api.model import Json
 from fsage.api.report import Answer, Data, Section, unseeded, words
 
-from .model import PROBES, WORDS
+from .model import WORDS
 
 TITLE = "What fails first"
 NEVER = "never until nothing is left"
@@ -24,8 +24,8 @@ def section(data: Data) -> Section | None:
         return None
     table = [["layout", "full at first", "what is tried", "first fails at", "how", "free then"]]
     for state, of_state in rows.groupby("layout", sort=False):
-        for name in PROBES:
-            table.append([str(state), _span(of_state["from_full_percent"], "%"), WORDS[name], *_failed(of_state, name)])
+        for name, probed in WORDS.items():
+            table.append([str(state), _span(of_state["from_full_percent"], "%"), probed, *_failed(of_state, name)])
     text = (
         "Each is tried in the layout as it is, and again while a file grows until nothing is left for users. What is "
         "got is given back. Percentages are those of df; several layouts of a state are told from the lowest to the "
@@ -62,7 +62,7 @@ def _rows(data: Data) -> pd.DataFrame:
 def _first(layout: str, rows: pd.DataFrame) -> Json:
     """What fails first in a layout, at which fullness, and what follows; `first` is empty where nothing does."""
     fails: dict[str, float] = {}
-    for name in PROBES:
+    for name in WORDS:
         percents = rows.get(f"{name}_fails_at_percent", pd.Series(dtype=float)).dropna()
         if len(percents):
             fails[name] = float(percents.min())

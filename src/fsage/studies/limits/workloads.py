@@ -15,7 +15,7 @@ from pydantic import Field
 from fsage.api.model import BLOCK_BYTES, MIB, Claim, Json, JsonView, Phase, PhaseResult, Step, tools
 from fsage.api.study import CellParams, Metrics, Outcome, judge, places_of, program_results
 
-from .model import PROBES, Assignment
+from .model import WORDS, Assignment
 
 PHASE = "limits"
 CELL_S = 20.0
@@ -56,7 +56,7 @@ def read(observation: JsonView) -> Outcome:
 def _judge(params: Params, phase: PhaseResult) -> Metrics:
     looks: list[Json] = program_results(phase)[0]
     metrics: Metrics = {"from_full_percent": looks[0]["full_percent"], "looks": len(looks)}
-    for name in PROBES:
+    for name in WORDS:
         failed = next((seen for seen in looks if seen["had"][name] != 1), None)
         if failed is None:
             continue

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fsage.base import Json
-from fsage.model.device import PAGE_BYTES, RANDOM_FROM_BYTES, Model, Moved, rate_text
+from fsage.api.model import MIB, Device, Json, Moved
+
+PAGE_BYTES = 4096
 
 
-class Iocost(Model):
+def rate_text(parameters: Json) -> str:
+    """'181 MiB/s', or '91 instead of 181 MiB/s' on a machine that cannot deliver what was declared."""
+    rate = parameters["bytes_per_s"]
+    declared = parameters.get("declared_bytes_per_s") or rate
+    if rate == declared:
+        return f"{rate / MIB:.0f} MiB/s"
+    return f"{rate / MIB:.0f} instead of {declared / MIB:.0f} MiB/s"
+
+
+class Iocost(Device):
     """The kernel's I/O cost controller: the cost of each request, by rates. By default those of a 7200 rpm disk."""
 
     kind = "iocost"
@@ -21,8 +31,8 @@ class Iocost(Model):
     }
 
     def reach_s(self, span_bytes: int) -> float:
-        """A random I/O's cost, where both places are further apart than RANDOM_FROM_BYTES."""
-        return max(0.0, 1 - RANDOM_FROM_BYTES / span_bytes) ** 2 / float(self.parameters["random_iops"])
+        """A random I/O's cost, where both places are further apart than FAR_BYTES."""
+        return max(0.0, 1 - self.FAR_BYTES / span_bytes) ** 2 / float(self.parameters["random_iops"])
 
     def charges_s(self, moved: Moved) -> float:
         """As the kernel does (block/blk-iocost.c, calc_lcoefs): a request's rate has its first page in it."""
@@ -39,7 +49,7 @@ class Iocost(Model):
         return f"modelled device (IOCost, {rate_text(self.parameters)}, {rates} I/Os a second)"
 
 
-class Seek(Model):
+class Seek(Device):
     """One disk with one arm for each store: a seek costs time."""
 
     kind = "seek"

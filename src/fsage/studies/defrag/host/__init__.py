@@ -94,15 +94,14 @@ def defragment(
 def _by_scope(step: Defragment, target: Target, path: Path, filesystem: str) -> Json:
     """Defragment what the step names. Raises Refusal, Failure."""
     if step.scope == HOT:
-        if not step.hot_bytes or not step.every_bytes:
-            raise Failure("scope hot needs hot_bytes and every_bytes")
+        assert step.hot_bytes and step.every_bytes
         hot = defragmentation.hot(path.stat().st_size, step.hot_bytes, step.every_bytes)
         return defragmentation.defragment_ranges(path, filesystem, hot, step.time_limit_s)
     system = target.system
     if step.scope == "file" and system and system.mover and not system.defragmenter:
         return defragmentation.defragment_ranges(path, filesystem, [(0, path.stat().st_size)], step.time_limit_s)
-    where = [path] if step.scope == "file" else target.mounts[0] / "filler"
-    return defragmentation.defragment(where, filesystem, step.time_limit_s)
+    where = path if step.scope == "file" else target.mounts[0] / "filler"
+    return defragmentation.defragment([where], filesystem, step.time_limit_s)
 
 
 def checksum(path: Path) -> str:

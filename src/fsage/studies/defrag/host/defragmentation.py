@@ -38,16 +38,12 @@ CLOCK_S = 0.02  # by which a file's times may lag behind the clock
 TERMINAL_CODES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 
 
-def with_tool() -> list[str]:
-    """Names of the file systems whose files can be defragmented."""
-    return [name for name in known.names() if filesystems.named(name).defragmenter]
-
-
 def tool_of(filesystem: str) -> Defragmenter:
     """The tool that defragments files of this file system. Raises Refusal without one, or if it is not installed."""
     system = filesystems.get(filesystem)
     if not system or not (tool := system.defragmenter):
-        raise Refusal(f"files of {filesystem} cannot be defragmented; those of {', '.join(with_tool())} can")
+        able = ", ".join(name for name in known.names() if filesystems.named(name).defragmenter)
+        raise Refusal(f"files of {filesystem} cannot be defragmented; those of {able} can")
     if not shutil.which(tool.command[0]):
         raise Refusal(
             f"{tool.command[0]}: no such program on {os.uname().nodename}; install {tool.package} (apt or dnf)"
@@ -63,8 +59,8 @@ def version_of(tool: Defragmenter) -> str:
     return "unknown"
 
 
-def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, object]:
-    """Defragment chosen files, or all below a directory (a mount: the whole file system), worst first.
+def defragment(paths: Sequence[Path], filesystem: str, time_limit_s: float) -> dict[str, object]:
+    """Defragment chosen files, and all below directories (a mount: the whole file system), worst first.
 
     Returns filesystem, tool, version, time_limit_s, seconds (in all), and:
 
@@ -79,7 +75,6 @@ def defragment(where: Path | Sequence[Path], filesystem: str, time_limit_s: floa
     """
     tool = tool_of(filesystem)
     began = time.monotonic()
-    paths = [where] if isinstance(where, Path) else list(where)
     total = fragmentation.NONE
     fragmented = []
     for path, pieces in _pieces(paths):
@@ -276,12 +271,13 @@ def defragment_ranges(path: Path, filesystem: str, ranges: Sequence[Range], time
         before = fiemap.extents(path)
         with kernel.opened(path, os.O_RDWR) as descriptor:
             for part in ranges:
-                if not _within(before, part).excess:
+                within = _within(before, part)
+                if not within.excess:
                     continue
                 if time.monotonic() - began > time_limit_s:
                     left.append(f"{path}: from byte {part[0]} on not begun, the time was over")
                     break
-                why = _move(mover, path, descriptor, part, _within(before, part).extents)
+                why = _move(mover, path, descriptor, part, within.extents)
                 if why:
                     left.append(f"{path}: {why}")
                 else:

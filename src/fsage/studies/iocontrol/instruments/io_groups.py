@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from fsage.api.host import Instrument, Target, at_hand, stop
-from fsage.api.model import Cell, Failure, Json, Phase, in_words
-from fsage.studies.slowdisk.host import groups, iocost
+from fsage.api.host import Call, Instrument, Target, at_hand, stop, undo_cell
+from fsage.api.model import Cell, Failure, IoGroups, Json, Phase, in_words
+from fsage.studies.slowdisk.host import cgroups, groups, iocost
 
 from . import query
 
@@ -32,13 +32,8 @@ its model promises, because others use the disk below. Then no weight has an eff
 SPANS = 10
 
 
-class IoGroups(Instrument):
+class Groups(Instrument):
     """Runs the phases with `io_groups`."""
-
-    changes = groups.CHANGES
-    of_a_cell = groups.OF_A_CELL
-    left_over = staticmethod(groups.left_over)
-    end_running = staticmethod(groups.end_readers)
 
     def unsupported(self, cell: Cell) -> str | None:
         for phase in cell["phases"]:
@@ -48,7 +43,7 @@ class IoGroups(Instrument):
                     return why
         return None
 
-    def _unsupported(self, wanted: groups.IoGroups) -> str | None:
+    def _unsupported(self, wanted: IoGroups) -> str | None:
         why = groups.why_no_scheduler(self.target.devices[0], wanted["queue"])
         if not why and wanted["cgroup"] == "v1":
             why = groups.v1_unavailable_because()
@@ -59,56 +54,26 @@ class IoGroups(Instrument):
             why = query.unavailable_because()
         return why
 
-    def run(self, phase: Phase, check_alive: Callable[[], None]) -> Json | None:
+    def run(self, phase: Phase, check_alive: Call) -> Json | None:
         if "io_groups" in phase:
             return run(self.target, phase, check_alive)
         return None
 
 
-def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
+def run(target: Target, phase: Phase, check_alive: Call) -> Json:
     """Run the groups beside each other; a phase's result, with what each of `groups` read in `shared_s`.
 
     `check_alive` is called often; what it raises ends everything. Raises Failure for a setting that the kernel refuses,
     and for a process or a group that ends too early.
     """
-    io_groups = phase["io_groups"]
+    shares = phase["io_groups"]
     began = time.monotonic()
-    running: list[subprocess.Popen[str]] = []
-    query_process: query.QueryProcess | None = None
-
-    def wait(done: Callable[[], bool]) -> None:
-        while True:
-            check_alive()
-            for process in running:
-                if process.poll() is not None:
-                    output = process.communicate()[0].strip()[-SHOWN:]
-                    raise Failure(f"a reader ended with code {process.returncode} before all was counted: {output}")
-            if done():
-                return
-            time.sleep(LOOK_EVERY_S)
-
-    def have_read() -> bool:
-        now = _counted(target, folders)
-        return all(now[number].ios > zero[number].ios for number in busy)
-
+    running = Running(target, phase, check_alive)
     try:
-        groups.put_scheduler(target, io_groups["queue"])
-        folders = [groups.make(target, io_groups, group) for group in io_groups["groups"]]
-        zero = _counted(target, folders)
-        for group, place in zip(io_groups["groups"], folders):
-            if "query" in group:
-                with at_hand(query.argv(group["query"]), {}) as (words, code):
-                    query_process = query.QueryProcess(_start(target, words, place, code))
-            else:
-                running.append(_start(target, group["argv"], place))
-        busy = [number for number, group in enumerate(io_groups["groups"]) if "argv" in group]
-        late = time.monotonic() + BEGIN_PATIENCE_S
-        wait(lambda: _is_over(late) or have_read())
-        wait(lambda: query_process is None or query_process.ready())
-        wait(partial(_is_over, time.monotonic() + io_groups["settle_s"]))
+        running.start()
         spans = 0
-        charged = None
-        while not spans or (charged is not None and charged < LEAST_CHARGED):
+        charged: float | None = 0.0
+        while charged is not None and charged < LEAST_CHARGED:
             if spans == SPANS:
                 raise Failure(
                     f"no weight had an effect: in {SPANS} spans the groups used less of the device than its cost model "
@@ -116,48 +81,105 @@ def run(target: Target, phase: Phase, check_alive: Callable[[], None]) -> Json:
                     "below: end that, or give a cost model of lower rates (cost_*)"
                 )
             spans += 1
-            first = _counted(target, folders)
-            start = time.monotonic()
-            if query_process:
-                query_process.go()
-                wait(partial(query_process.ended, start + phase["timeout_s"]))
-            else:
-                wait(partial(_is_over, start + io_groups["seconds"]))
-            last = _counted(target, folders)
-            shared_s = time.monotonic() - start
-            wait(lambda: True)
-            charged = _charged_s(first, last) / shared_s if io_groups["cost"] and busy else None
+            first, last, shared_s = running.span()
+            charged = _charged_s(first, last) / shared_s if shares["cost"] and running.readers else None
     finally:
-        if query_process:
-            running.append(query_process.process)
-        for process in running:
-            stop(process)
-            process.wait()
-            for pipe in (process.stdout, process.stdin):
-                if pipe:
-                    pipe.close()
-        groups.undo_cell(target)
+        running.end()
+        undo_cell(target)
     read: list[Json] = []
-    for group, was, now in zip(io_groups["groups"], first, last):
+    for group, was, now in zip(shares["groups"], first, last):
         read.append({**group, "read_bytes": now.read_bytes - was.read_bytes, "ios": now.ios - was.ios})
     result: Json = {
         "rc": 0,
         "stdout": "",
         "stderr": "",
         "wall_s": time.monotonic() - began,
-        **{key: io_groups[key] for key in ("queue", "cgroup", "cost")},
+        "queue": shares["queue"],
+        "cgroup": shares["cgroup"],
+        "cost": shares["cost"],
         "shared_s": shared_s,
         "spans": spans,
         "charged": charged,
         "groups": read,
     }
-    if query_process:
-        result["queries"] = query_process.answers
+    if running.query:
+        result["queries"] = running.query.answers
     return result
 
 
-def _counted(target: Target, places: Sequence[Path]) -> list[groups.Counted]:
-    return [groups.counted(target, group) for group in places]
+class Running:
+    """The groups of a phase, with what runs in them. Its methods raise Failure, and what `check_alive` raises."""
+
+    def __init__(self, target: Target, phase: Phase, check_alive: Call) -> None:
+        self.target = target
+        self.shares = phase["io_groups"]
+        self.timeout_s = phase["timeout_s"]
+        self.check_alive = check_alive
+        self.readers: list[subprocess.Popen[str]] = []
+        self.query: query.QueryProcess | None = None
+
+    def start(self) -> None:
+        """Make the groups, start what runs in them, and wait until all readers have read and `settle_s` is over."""
+        groups.put_scheduler(self.target, self.shares["queue"])
+        self.folders = [groups.make(self.target, self.shares, group) for group in self.shares["groups"]]
+        zero = self.counted()
+        reading = []
+        for number, group in enumerate(self.shares["groups"]):
+            folder = self.folders[number]
+            if "query" in group:
+                with at_hand(query.argv(group["query"]), {}) as (words, code):
+                    self.query = query.QueryProcess(_start(self.target, words, folder, code))
+            else:
+                self.readers.append(_start(self.target, group["argv"], folder))
+                reading.append(number)
+
+        def have_read() -> bool:
+            now = self.counted()
+            return all(now[number].ios > zero[number].ios for number in reading)
+
+        late = time.monotonic() + BEGIN_PATIENCE_S
+        self.wait(lambda: _is_over(late) or have_read())
+        self.wait(lambda: self.query is None or self.query.ready())
+        self.wait(partial(_is_over, time.monotonic() + self.shares["settle_s"]))
+
+    def span(self) -> tuple[list[groups.Counted], list[groups.Counted], float]:
+        """What the groups had read before a span of time and after it, and how long it was."""
+        first = self.counted()
+        start = time.monotonic()
+        if self.query:
+            self.query.go()
+            self.wait(partial(self.query.ended, start + self.timeout_s))
+        else:
+            self.wait(partial(_is_over, start + self.shares["seconds"]))
+        last = self.counted()
+        shared_s = time.monotonic() - start
+        self.wait(lambda: True)
+        return first, last, shared_s
+
+    def counted(self) -> list[groups.Counted]:
+        """What each group has read so far."""
+        return [groups.counted(self.target, folder) for folder in self.folders]
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Wait until something is done. Raises Failure where a reader ends before."""
+        while True:
+            self.check_alive()
+            for process in self.readers:
+                if process.poll() is not None:
+                    output = process.communicate()[0].strip()[-SHOWN:]
+                    raise Failure(f"a reader ended with code {process.returncode} before all was counted: {output}")
+            if done():
+                return
+            time.sleep(LOOK_EVERY_S)
+
+    def end(self) -> None:
+        """End all that runs."""
+        for process in [*self.readers, *([self.query.process] if self.query else [])]:
+            stop(process)
+            process.wait()
+            for pipe in (process.stdout, process.stdin):
+                if pipe:
+                    pipe.close()
 
 
 def _is_over(at: float) -> bool:
@@ -172,7 +194,7 @@ def _charged_s(first: Sequence[groups.Counted], last: Sequence[groups.Counted]) 
 def _start(target: Target, argv: list[str], group: Path, code: Sequence[int] = ()) -> subprocess.Popen[str]:
     """Start a command in a group; `code`: descriptors that it inherits; then it waits for lines."""
     try:
-        with groups.inside(group):
+        with cgroups.inside(group):
             return subprocess.Popen(
                 [*target.as_user(), *argv],
                 stdin=subprocess.PIPE if code else subprocess.DEVNULL,

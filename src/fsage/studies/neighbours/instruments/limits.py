@@ -9,14 +9,8 @@ import time
 from pathlib import Path
 from typing import cast
 
-from fsage.base import Call, Failure
-from fsage.host.instruments import Instrument, Stopped, Visit
-from fsage.host.structure.quota import Quota
-from fsage.host.system import commands, space
-from fsage.host.targets import budget
-from fsage.model import limits
-from fsage.model.observation import PhaseResult
-from fsage.model.request import Cell, Phase, Request
+from fsage.api.host import Call, Instrument, Quota, Stopped, Visit, check_interrupted, usable_bytes, why_not_now
+from fsage.api.model import Cell, Failure, Json, Phase, PhaseResult, limits
 
 LOOK_EVERY_S = 1.0
 
@@ -44,7 +38,7 @@ class Limits(Instrument):
             except Failure as why:
                 return str(why)
             return None
-        left_bytes = sum(map(space.usable_bytes, self.target.mounts))
+        left_bytes = sum(map(usable_bytes, self.target.mounts))
         if wanted_bytes <= left_bytes:
             return None
         return (
@@ -64,7 +58,7 @@ class Limits(Instrument):
             self.limits, result.get("stdout", ""), result.get("wall_s", 0.0), len(self.hosts.client_names)
         )
         while time.monotonic() < rested:
-            commands.check_interrupted()
+            check_interrupted()
             self.check()
             time.sleep(min(0.1, max(0.0, rested - time.monotonic())))
         return None
@@ -89,12 +83,9 @@ class Limits(Instrument):
             return str(why)
         if not cell:
             return None
-        too = too_late(cast(Request, self.visit.request).get("until"), cell)
-        if too:
-            return too
-        estimate_s = cell.get("estimate_s", 0.0)
-        writes_bytes = cell.get("writes_bytes", 0)
-        return budget.why_not_now(self.limits, f"cell {cell['name']}", estimate_s, writes_bytes)
+        return too_late(cast(Json, self.visit.request).get("until"), cell) or why_not_now(
+            self.limits, f"cell {cell['name']}", cell.get("estimate_s", 0.0), cell.get("writes_bytes", 0)
+        )
 
 
 def too_late(until: float | None, cell: Cell) -> str | None:

@@ -1,8 +1,10 @@
 """The process that looks: it looks up a name, and reads and writes a little past the cache, as others would.
 
+    python -m fsage.studies.neighbours.instruments.looks FOLDER FILES
+
 It has a process of its own, for a thread beside others waits for Python's lock, and seems slow where no disk is. On
-standard input it gets a line of JSON, then words, a line each: `go` (look from now on), `rest`, and `look` (once). Each
-look is a line of JSON on standard output. It ends when its input does.
+standard input it gets words, a line each: `go` (look from now on), `rest`, and `look` (once). Each look is a line of
+JSON on standard output. It ends when its input does. FILES names the files in the FOLDER, as JSON.
 """
 
 from __future__ import annotations
@@ -20,17 +22,14 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from io import BufferedReader
 from pathlib import Path
-from typing import cast
 
-from fsage.base import Json
-from fsage.model.declaration import EVERY_S
+from fsage.api.model import PROBE_EVERY_S, Json
 
 FILE_BYTES = 1 << 20
 LOOK_BYTES = 1 << 16
 FIRST_S = 0.1
-"""The first look is so long after `go`, the next ones twice as long after each other, up to EVERY_S."""
+"""The first look is so long after `go`, the next ones twice as long after each other, up to PROBE_EVERY_S."""
 THREADS = 16
 ADVISE = 0x802066FA  # LL_IOC_LADVISE, _IOR('f', 250, 32 bytes)
 DONT_NEED = struct.pack("=IIQIIQ HHIQQII", 0x1ADF1CE0, 1, 0, 0, 0, 0, 2, 0, 0, 0, FILE_BYTES, 0, 0)
@@ -77,12 +76,8 @@ class Looker:
 
 def main() -> None:
     """Look as the words on standard input say."""
-    text = cast(BufferedReader, sys.stdin.buffer).read1()  # Python may have buffered it behind the agent's code
-    while b"\n" not in text:
-        text += os.read(0, 1 << 16)
-    first, _, text = text.partition(b"\n")
-    given = json.loads(first)
-    looker = Looker(Path(given["folder"]), given["files"])
+    looker = Looker(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
+    text = b""
     due = float("inf")
     gap_s = FIRST_S
     while True:
@@ -90,7 +85,7 @@ def main() -> None:
             wait_s = None if due == float("inf") else max(0.0, due - time.monotonic())
             if not select.select([0], [], [], wait_s)[0]:
                 say(looker, beside=True)
-                gap_s = min(2 * gap_s, EVERY_S)
+                gap_s = min(2 * gap_s, PROBE_EVERY_S)
                 due = time.monotonic() + gap_s
                 continue
             more = os.read(0, 1 << 16)
@@ -115,3 +110,7 @@ def say(looker: Looker, beside: bool) -> None:
     except OSError as error:
         seen = {"at": time.monotonic(), "failed": str(error.strerror)}
     os.write(1, json.dumps({**seen, "beside": beside}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,17 +11,11 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import ClassVar, cast
 
-from fsage.base import Call, Failure, Json, Refusal
-from fsage.host.instruments import Around, Instrument, Stopped, Visit
-from fsage.host.remote.remote_hosts import Hosts, inventory_of
-from fsage.host.system import commands, files
-from fsage.host.targets import claims
-from fsage.host.targets.kinds import Servers
-from fsage.model.claim import utc_now
-from fsage.model.declaration import EVERY_S, StopIf, probe_limits
-from fsage.model.request import Cell, Phase
+from fsage.api.host import Call, Instrument, Stopped, Visit, check_interrupted, note_doing, read_json, write_json
+from fsage.api.model import PROBE_EVERY_S, Cell, Failure, Json, Phase, Refusal, StopIf, utc_now
 
 from .probe import HUNG_S, SERVERS, Busy, Looks, busy_there
 
@@ -31,6 +25,24 @@ LAST = 20
 MOST_ABOVE = 2
 """How many of the LAST looks may be above a limit: a tenth, as a tenth of the quiet ones is above what is usual."""
 TOLD_EVERY_S = 1.0
+FLOOR_MS = 0.2
+"""Nobody suffers from less, however fast the same is usually: so long a busy processor takes."""
+
+
+def probe_limits(stop_if: StopIf, usual: dict[str, float]) -> dict[str, float]:
+    """The limit of each part of the probe in ms: the smaller of the absolute one and the multiple of the usual.
+
+    A part is a kind, `stat`, `read` or `write`, with the name of an OST where there are any.
+    """
+    limit = {}
+    for name, usual_ms in usual.items():
+        absolute_ms = cast("float | None", stop_if[f"{name.split()[0]}_ms"])  # type: ignore[literal-required]
+        slower_ms = max(stop_if["slower"] * usual_ms, usual_ms + FLOOR_MS) if stop_if["slower"] else None
+        both = [absolute_ms, slower_ms]
+        known = [value for value in both if value is not None]
+        if known:
+            limit[name] = min(known)
+    return limit
 
 
 class Neighbours(Instrument):
@@ -42,25 +54,25 @@ class Neighbours(Instrument):
 
     def __init__(self, visit: Visit) -> None:
         super().__init__(visit)
-        target, stop_if, holder = visit.target, cast(StopIf, visit.target.spec["stop_if"]), visit.request.get("holder")
+        holder = visit.request.get("holder")
         run = holder["run"] if holder else ""
-        self.leads = (target.home / "claim.json").exists()  # other clients take from the note what is usual
+        self.stop_if = cast(StopIf, self.target.spec["stop_if"])
+        self.leads = (self.target.home / "claim.json").exists()  # other clients take from the note what is usual
         if not self.leads:  # the launcher asks the servers
-            stop_if = cast(StopIf, {**stop_if, **dict.fromkeys(SERVERS)})
-        self.stop_if = stop_if
-        with contextlib.ExitStack() as stack:
-            self.busy = Busy(self._servers(stack), stop_if)
-            self.looks = Looks(target)
-            stack.callback(self.looks.end)
+            self.stop_if = cast(StopIf, {**self.stop_if, **dict.fromkeys(SERVERS)})
+        with contextlib.ExitStack() as open_now:
+            self.busy = Busy(visit, self.stop_if, open_now)
+            self.looks = Looks(self.target)
+            open_now.callback(self.looks.end)
             self.note = self.looks.folder / "note.json"
-            noted = files.read_json(self.note)
+            noted = read_json(self.note)
             if not noted or (self.leads and noted["run"] != run):
                 waits = noted["waits"] if noted else []
                 noted = {"run": run, "usual_since": utc_now(), "usual_ms": self._usual(), "last": [], "waits": waits}
             self.noted: Json = {**noted, "stopped": None}
             self._keep()
-            self.started = stack.pop_all()
-        self.limits = {**probe_limits(stop_if, noted["usual_ms"]), **self.busy.limits}
+            self.started = open_now.pop_all()
+        self.limits = {**probe_limits(self.stop_if, noted["usual_ms"]), **self.busy.limits}
         self.last: list[Json] = noted["last"]
         self.taken: list[Json] = []
         self.why: str | None = None  # others suffer
@@ -73,20 +85,12 @@ class Neighbours(Instrument):
     def wanted(cls, visit: Visit) -> bool:
         return bool(visit.target.spec["stop_if"])
 
-    def _servers(self, stack: contextlib.ExitStack) -> Servers:
-        """Who reaches the servers: by connections of its own, which `stack` ends, only where a limit needs them."""
-        if self.visit.hosts or not any(cast(Json, self.stop_if)[name] is not None for name in SERVERS):
-            return self.visit.hosts or self.target.osts
-        inventory = inventory_of(self.visit.request)
-        alone = Hosts(self.target.spec, self.target.claim, {**inventory, "clients": inventory["clients"][:1]})
-        return stack.enter_context(contextlib.closing(alone))
-
     def _usual(self) -> dict[str, float]:
         """The 90th percentile of each part of QUIET looks."""
         quiet: list[Json] = []
         for _ in range(QUIET):
             time.sleep(QUIET_EVERY_S)
-            quiet.append(self.looks.once(commands.check_interrupted))
+            quiet.append(self.looks.once(check_interrupted))
             why = quiet[-1].get("failed")
             if why:
                 raise Failure(f"stop_if: the probe {self.looks.folder}: {why}")
@@ -104,16 +108,23 @@ class Neighbours(Instrument):
         self.cell = f" of cell {cell['name']}"
         began = time.monotonic()
         yield seen
-        seen.update(self._of_cell(began))
+        for key in ("usual_ms", "usual_since", "waits"):
+            seen[key] = self.noted[key]
+        self.noted["waits"] = []  # the next cell has those since this one
+        limits_ms = {name: limit for name, limit in self.limits.items() if name not in SERVERS}
+        seen.update(limits_ms=limits_ms, taken=[], servers=[], stopped=self.why)
+        for look in self.taken:
+            of_servers = not SERVERS.keys().isdisjoint(look)
+            seen["servers" if of_servers else "taken"].append({**look, "at": round(look["at"] - began, 3)})
 
-    def around_phase(self, phase: Phase, cell: Cell) -> Around:
+    def around_phase(self, phase: Phase, cell: Cell) -> AbstractContextManager[Json]:
         return self.around_step(f"phase {phase['name']}{self.cell}")
 
     @contextlib.contextmanager
     def around_step(self, what: str) -> Iterator[Json]:
         self.what = what
         self.working = True
-        self.busy.begin()
+        self.busy.ask()
         self.looks.go()
         try:
             yield {}
@@ -127,7 +138,7 @@ class Neighbours(Instrument):
     def check(self) -> None:
         if self.working:
             self._hear()
-            if time.monotonic() - self.busy.asked > EVERY_S:
+            if time.monotonic() - self.busy.asked > PROBE_EVERY_S:
                 self._ask_servers()
             self.why = self.why or self._told() or self._hung() or self._above()
         if self.why:
@@ -155,27 +166,15 @@ class Neighbours(Instrument):
 
     def _keep(self) -> None:
         if self.leads:
-            files.write_json(self.note, self.noted)
+            write_json(self.note, self.noted)
 
     def _told(self) -> str | None:
         """Why the client that launches has stopped, for the others that work on the same step; it asks servers too."""
         if self.leads or time.monotonic() - self.asked < TOLD_EVERY_S:
             return None
         self.asked = time.monotonic()
-        noted = files.read_json(self.note) or {}
-        stopped: str | None = noted.get("stopped")
-        return stopped
-
-    def _of_cell(self, began: float) -> Json:
-        """What is on record of a cell; the waits are those since the last one."""
-        of_run = {key: self.noted[key] for key in ("usual_ms", "usual_since", "waits")}
-        self.noted["waits"] = []
-        limits_ms = {name: limit for name, limit in self.limits.items() if name not in SERVERS}
-        seen = {**of_run, "limits_ms": limits_ms, "taken": [], "servers": [], "stopped": self.why}
-        for look in self.taken:
-            of_servers = not SERVERS.keys().isdisjoint(look)
-            seen["servers" if of_servers else "taken"].append({**look, "at": round(look["at"] - began, 3)})
-        return seen
+        noted = read_json(self.note) or {}
+        return cast("str | None", noted.get("stopped"))
 
     def _hear(self) -> None:
         """Take over what was seen beside the work."""
@@ -194,7 +193,7 @@ class Neighbours(Instrument):
         del self.last[: -2 * LAST]  # of the probe, and of servers
 
     def _hung(self) -> str | None:
-        silent_s = time.monotonic() - self.looks.answered - EVERY_S
+        silent_s = time.monotonic() - self.looks.answered - PROBE_EVERY_S
         longest_s = max(self.limits.values(), default=0.0) / 1000
         if silent_s < HUNG_S + longest_s:
             return None
@@ -230,7 +229,7 @@ class Neighbours(Instrument):
 
     def _look(self, check_alive: Call) -> Json:
         """A look while fsage does nothing."""
-        return {**self.looks.once(check_alive), **(self.busy.take() if self.busy.limits else {})}
+        return {**self.looks.once(check_alive), **self.busy.take()}
 
     def _slow(self, look: Json) -> str | None:
         """What of a look is above its limit, if anything."""
@@ -253,7 +252,7 @@ class Neighbours(Instrument):
         began = time.monotonic()
         below = 0
         minutes = self.stop_if["wait_minutes"]
-        claims.note_doing(self.target.home, f"waiting, at most {minutes:g} minutes: {why}")
+        note_doing(self.target.home, f"waiting, at most {minutes:g} minutes: {why}")
         wait: Json = {"began": utc_now(), "during": self.what, "why": why}
         self.noted["waits"].append(wait)
         while time.monotonic() - began < 60 * minutes:
@@ -261,9 +260,9 @@ class Neighbours(Instrument):
             below = 0 if suffer else below + 1
             wait["seconds"] = round(time.monotonic() - began, 1)
             if below == self.stop_if["in_a_row"]:
-                claims.note_doing(self.target.home, self.what or "going on")
+                note_doing(self.target.home, self.what or "going on")
                 return True
-            deadline = time.monotonic() + EVERY_S
+            deadline = time.monotonic() + PROBE_EVERY_S
             while time.monotonic() < deadline:
                 check_alive()
                 time.sleep(0.1)

@@ -7,18 +7,15 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from fsage.base import Call, Failure, Json, JsonView
-from fsage.host.system import places
-from fsage.host.system.library import BOOT, packed, sent
-from fsage.host.targets import OtherHost, Target, directories, kinds
-from fsage.host.targets.kinds import Servers
+from fsage.api.host import Call, OtherHost, Target, Visit, at_hand, kernel, probe_folder, target_kinds
+from fsage.api.model import Failure, Json, JsonView, in_words
 
-from .looks import FILE_BYTES
+from . import looks
 
+PROGRAM = ["env", "PYTHONPATH={agent}", "{python}", "-S", "-m", looks.__name__]
 HUNG_S = 15.0
 """Seconds after which a look without an answer is said to have none."""
 SERVERS = {"server_load": "the load of a server was", "server_ms": "in ms, a request of an OST took"}
@@ -26,27 +23,28 @@ SERVERS = {"server_load": "the load of a server was", "server_ms": "in ms, a req
 
 
 class Busy:
-    """What servers have to do, by the counters that are limited. Raises Failure where there are none."""
+    """What servers have to do, by the counters that are limited. Raises Failure where there are none.
 
-    def __init__(self, servers: Servers, stop_if: JsonView) -> None:
-        self.servers = servers
+    `open_now` ends the connections to servers, which there are only where a limit needs them.
+    """
+
+    def __init__(self, visit: Visit, stop_if: JsonView, open_now: contextlib.ExitStack) -> None:
         self.limits: dict[str, float] = {name: stop_if[name] for name in SERVERS if stop_if[name] is not None}
         self.counted: dict[str, list[int]] = {}
-        if self.limits and not self._ask():
+        self.asked = time.monotonic()
+        if not self.limits:
+            return
+        self.servers = open_now.enter_context(visit.servers())
+        if not self.ask():
             name = next(iter(self.limits))
             raise Failure(f"stop_if.{name}: the inventory names no servers; name them, or set it to null")
         if "server_ms" in self.limits and not self.counted:
             raise Failure("stop_if.server_ms: no server has counters of OSTs (obdfilter.*.stats); set it to null")
-        self.asked = time.monotonic()
-
-    def begin(self) -> None:
-        """Count from now on."""
-        self._ask()
 
     def take(self) -> Json:
         """Ask now. The time of a request is that of the slowest OST since the question before, 0 where it had none."""
         before = self.counted
-        loads = self._ask()
+        loads = self.ask()
         means_ms = []
         for ost, (count, time_us) in self.counted.items():
             count_before, time_before_us = before.get(ost, (count, time_us))
@@ -55,8 +53,8 @@ class Busy:
         seen = {"server_load": max(loads, default=0.0), "server_ms": max(means_ms, default=0.0)}
         return {name: round(seen[name], 3) for name in self.limits}
 
-    def _ask(self) -> list[float]:
-        """The load of each server; what their OSTs have counted is in `counted`."""
+    def ask(self) -> list[float]:
+        """The load of each server; what their OSTs have counted is in `counted`, and counts on from there."""
         self.asked = time.monotonic()
         self.counted = {}
         if not self.limits:
@@ -71,39 +69,38 @@ class Looks:
     """The process that looks. Raises Failure where it cannot."""
 
     def __init__(self, target: Target) -> None:
-        folder = target.mounts[0] / ".fsage" / directories.PROBE
-        self.folder = folder
         try:
+            self.folder = probe_folder(target.mounts[0])
             paths = {name: str(path) for name, path in self._files(target).items()}
-            code = BOOT + "from fsage.studies.neighbours.instruments import looks; looks.main()"
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                start_new_session=True,
-            )
+            program = [*PROGRAM, str(self.folder), "{files}/looked"]
+            with at_hand(program, {"looked": json.dumps(paths)}) as (argv, files):
+                self.process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    bufsize=0,
+                    pass_fds=files,
+                    start_new_session=True,
+                )
         except OSError as error:
-            raise Failure(f"stop_if: the probe {folder}: {error.strerror}") from error
+            raise Failure(f"stop_if: the probe on {target.mounts[0]}: {in_words(error)}") from error
         assert self.process.stdout
         self.stdout = self.process.stdout
         self.unread = b""
         self.answered = time.monotonic()
         self.heard: dict[bool, list[Json]] = {True: [], False: []}  # looks, by whether they were beside some work
-        self._give(sent(packed()) + json.dumps({"folder": str(folder), "files": paths}).encode() + b"\n")
 
     def _files(self, target: Target) -> dict[str, Path]:
         """The files that are looked at, made where they are missing."""
-        with places.opened(target.mounts[0]) as store, places.inside(store, ".fsage", self.folder.parent) as above:
-            places.make_in(above, self.folder)
         paths = target.osts.spread_files(self.folder)
         for path in paths.values():
-            if not path.exists() or path.stat().st_size != FILE_BYTES:
+            if not path.exists() or path.stat().st_size != looks.FILE_BYTES:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-                with open(os.open(path, flags, places.PRIVATE_FILE), "wb") as file:
-                    file.write(os.urandom(FILE_BYTES))
-                    os.fsync(file.fileno())
+                with kernel.opened(path, flags) as descriptor:
+                    os.write(descriptor, os.urandom(looks.FILE_BYTES))
+                    os.fsync(descriptor)
         return paths
 
     def go(self) -> None:
@@ -141,9 +138,9 @@ class Looks:
         deadline = time.monotonic() + HUNG_S
         while time.monotonic() < deadline:
             check_alive()
-            looks = self.seen(beside=False, wait_s=0.2)
-            if looks:
-                return looks[-1]
+            seen = self.seen(beside=False, wait_s=0.2)
+            if seen:
+                return seen[-1]
         return {"failed": f"no answer within {HUNG_S:.0f} s"}
 
     def end(self) -> None:
@@ -163,5 +160,5 @@ class Looks:
 
 def busy_there(host: OtherHost, osts: bool) -> Json:
     """How many processes ran, or waited for a device, in the last minute; what `osts` of this server have done."""
-    requests = kinds.named(host.spec["kind"]).requests_here(host.spec) if osts else {}
+    requests = target_kinds.named(host.spec["kind"]).requests_here(host.spec) if osts else {}
     return {"load": os.getloadavg()[0], "requests": requests}

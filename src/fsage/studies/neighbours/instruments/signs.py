@@ -14,16 +14,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, cast
 
-from fsage.base import Failure, Json, Refusal, in_words
-from fsage.host.instruments import Instrument
-from fsage.host.remote import Lost, answers_of
-from fsage.host.system import kernel, kernel_log
-from fsage.host.targets import OtherHost, Target, kinds
+from fsage.api.host import Instrument, OtherHost, Target, kernel, kernel_log, target_kinds
+from fsage.api.model import Cell, Failure, Json, Phase, Refusal, Spec, in_words, signs
 from fsage.layouts import machine
 from fsage.layouts.machine import Mount
-from fsage.model.request import Cell, Phase
-from fsage.model.signs import Look, Network, Nfs, evicted
-from fsage.model.target import Spec
 
 SNMP = Path("/proc/net/snmp")
 MOUNTSTATS = Path("/proc/self/mountstats")
@@ -38,9 +32,7 @@ IN_FLIGHT = 8  # places in a block device's `stat` (Documentation/block/stat.rst
 
 def look_there(host: OtherHost, last: int | None) -> Json:
     """A look at another host, at a server with its own spec."""
-    if not host.target:
-        return dict(look(host.spec, (), (), last, serves=True))
-    return dict(look_at(host.target, last))
+    return dict(look(host.spec, host.target, last))
 
 
 class Signs(Instrument):
@@ -69,31 +61,27 @@ class Signs(Instrument):
         if self.stalls:
             self.stalls.look()
 
-    def look(self, before: Mapping[str, Look] | None = None) -> dict[str, Look]:
-        """Look at every host; `before`: the looks before the phase, if it has ended.
+    def look(self, before: Mapping[str, signs.Look] | None = None) -> dict[str, signs.Look]:
+        """signs.Look at every host; `before`: the looks before the phase, if it has ended.
 
-        Raises Lost. A host that fails to look says why.
+        A host that fails to look says why.
         """
+        names = [host.name for host in self.hosts.remote_hosts]
         last = {name: seen["kernel"]["last"] for name, seen in (before or {}).items() if "kernel" in seen}
-        for host in self.hosts.remote_hosts:
-            host.tell({"do": "signs", "last": last.get(host.name)})
         first = self.hosts.client_names[0]
-        looks = {first: look_at(self.target, last.get(first))}
-        for host in self.hosts.remote_hosts:
-            try:
-                answer = cast(Look, answers_of([host])[host.name])
-            except Lost:
-                raise
-            except Failure as why:
-                answer = {"absent": {"all": str(why)}}
-            looks.setdefault(host.name, answer)  # where the launcher is a server too, it is looked at once
+        looks = {first: look(self.target.spec, self.target, last.get(first))}
+        answers = self.hosts.ask_each("signs", {name: {"last": last.get(name)} for name in names})
+        for name, answer in answers.items():
+            if "failed" in answer:
+                answer = {"absent": {"all": f"{name}: {answer['failed']}"}}
+            looks.setdefault(name, cast(signs.Look, answer))  # where the launcher is a server too, it is looked at once
         return looks
 
-    def _unused(self, before: Mapping[str, Look], after: Mapping[str, Look]) -> list[str]:
+    def _unused(self, before: Mapping[str, signs.Look], after: Mapping[str, signs.Look]) -> list[str]:
         """The OSTs that evicted a client during a phase, and on which no file of the target lies."""
         by: set[str] = set()
         for host, seen in after.items():
-            by.update(evicted(before.get(host, {}), seen))
+            by.update(signs.evicted(before.get(host, {}), seen))
         return [name for name in sorted(by) if not self.target.osts.is_used(name)]
 
 
@@ -115,7 +103,7 @@ class Stalls:
         self.longest_s = dict[str, float]()
 
     def look(self) -> None:
-        """Look at each device, not more often than EVERY_S."""
+        """signs.Look at each device, not more often than EVERY_S."""
         now = time.monotonic()
         if now - self.looked < EVERY_S:
             return
@@ -132,18 +120,13 @@ class Stalls:
                     self.longest_s[name] = max(self.longest_s.get(name, 0.0), round(now - since, 1))
 
 
-def look_at(target: Target, last: int | None) -> Look:
-    """A look at this host, a client (`look`)."""
-    return look(target.spec, target.mounts, target.devices, last)
+def look(spec: Spec, target: Target | None, last: int | None) -> signs.Look:
+    """signs.Look at this host: a client with its target, or a server of Lustre, whose connections are not looked at.
 
-
-def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int | None, serves: bool = False) -> Look:
-    """Look at this host. `places` and `devices`: of the target. `last`: the record of the kernel's log after which its
-    lines are wanted; None before a phase.
-
-    `serves`: it is a server of Lustre, whose connections are not looked at.
+    `last`: the record of the kernel's log after which its lines are wanted; None before a phase.
     """
-    seen: Look = {"time": time.time(), "load": list(os.getloadavg()), "absent": {}}
+    devices = target.devices if target else []
+    seen: signs.Look = {"time": time.time(), "load": list(os.getloadavg()), "absent": {}}
     absent = seen["absent"]
     try:
         log = kernel_log.since(-1 if last is None else last)
@@ -154,14 +137,14 @@ def look(spec: Spec, places: Sequence[Path], devices: Sequence[str], last: int |
     except (OSError, Failure, Refusal) as why:
         absent["kernel"] = in_words(why, kernel_log.KMSG)
     seen["network"] = segments(SNMP.read_text())
-    below = _mounts(places)
+    below = _mounts(target.mounts) if target else []
     nfs = {mount.point for mount in below if mount.type.startswith("nfs")}
     if nfs:
         counted = nfs_counters(MOUNTSTATS.read_text())
         seen["nfs"] = {point: counters for point, counters in counted.items() if point in nfs}
-    for name in () if serves else {spec["kind"], *(mount.type for mount in below)}:
-        of_kind = kinds.get(name)
-        more: Look = of_kind.look(spec, below) if of_kind else {}
+    for name in {spec["kind"], *(mount.type for mount in below)} if target else ():
+        of_kind = target_kinds.get(name)
+        more: signs.Look = of_kind.look(spec, below) if of_kind else {}
         absent.update(more.pop("absent", {}))
         seen.update(more)
     return seen
@@ -191,20 +174,20 @@ def _mounts(places: Sequence[Path]) -> list[Mount]:
     return below
 
 
-def segments(snmp: str) -> Network:
+def segments(snmp: str) -> signs.Network:
     """The segments that TCP sent, and those that it sent again (/proc/net/snmp, RFC 4022)."""
     names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp:"))
     counters = dict(zip(names, map(int, values)))
     return {"sent": counters["OutSegs"], "retransmitted": counters["RetransSegs"]}
 
 
-def nfs_counters(mountstats: str) -> dict[str, Nfs]:
+def nfs_counters(mountstats: str) -> dict[str, signs.Nfs]:
     """The counters of each NFS mount in /proc/self/mountstats (statvers 1.1), by its mount point.
 
     A line of an operation begins `NAME: operations transmissions timeouts`; `xprt: tcp` has its connects as the third.
     """
-    counted: dict[str, Nfs] = {}
-    now: Nfs | None = None
+    counted: dict[str, signs.Nfs] = {}
+    now: signs.Nfs | None = None
     for line in mountstats.splitlines():
         match = re.match(r"device .+ mounted on (\S+) with fstype (\S+)", line)
         if match:

@@ -9,25 +9,18 @@ Documentation/block/switching-sched.rst.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from fsage.base import Failure, Refusal
-from fsage.base.shell import run
-from fsage.host.device import loops
-from fsage.host.instruments.cleanup import undo_cell
-from fsage.host.system import cgroups, kernel, settings
-from fsage.host.system.cgroups import inside
-from fsage.host.targets import Target
-from fsage.model.request import Group, IoGroups
+from fsage.api.host import Target, journal_of, kernel, loops, run
+from fsage.api.model import Failure, Group, IoGroups, Json, Refusal
 
-from . import iocost
+from . import cgroups, iocost
 
-__all__ = ["IoGroups", "inside", "undo_cell"]
+OF_BFQ = "iosched/low_latency"
+"""A tunable of BFQ's, beside the scheduler."""
 
 
 class Counted(NamedTuple):
@@ -40,9 +33,8 @@ class Counted(NamedTuple):
 
 def v1_unavailable_because() -> str | None:
     """Why there can be no groups of cgroup v1 here; None when there can."""
-    why = cgroups.unavailable_because()
-    if why:
-        return f"no shares by weight in cgroup v1: {why}"
+    if os.geteuid():
+        return "no shares by weight in cgroup v1: needs root"
     if cgroups.v1() is None:
         return "cgroup v1 does not hold the block I/O controller here, or it is not mounted"
     return None
@@ -54,14 +46,13 @@ def make(target: Target, io_groups: IoGroups, reader: Group) -> Path:
     `io_groups`: the phase's `io_groups`; `reader`: an entry of its `groups`. Raises Refusal, Failure.
     """
     name = f"{target.name}.{reader['name']}"
-    version = io_groups["cgroup"]
-    folder = cgroups.path_of(name, version)
-    if version == "v2":
+    folder = cgroups.path_of(name, io_groups["cgroup"])
+    if io_groups["cgroup"] == "v2":
         cost = io_groups["cost"]
         iocost.put(target.home, name, target.devices if cost else [], {**cost} if cost else {})
     else:
-        settings.note_change(settings.journal_of(target.home), {"kind": "v1_group", "path": str(folder)})
-    cgroups.weigh(name, version, reader["weight"])
+        journal_of(target.home).note({"kind": "v1_group", "path": str(folder)})
+    cgroups.weigh(name, io_groups["cgroup"], reader["weight"])
     return folder
 
 
@@ -89,23 +80,13 @@ def counted(target: Target, group: Path) -> Counted:
     return Counted(read_bytes, ios, cost_us)
 
 
-def end_readers(home: Path) -> None:
-    """End what runs in the readers' groups, which nobody else's process is in."""
-    for group in groups_left_over(home):
-        starting = str(os.getpid())  # who is about to start a reader is there for a moment
-        for pid in set(cgroups.words(group / "cgroup.procs")) - {starting}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-
-
-def groups_left_over(home: Path) -> list[Path]:
+def left_over(home: Path) -> list[Path]:
     """The readers' groups that are noted."""
     groups = []
-    for entry in settings.journal_entries(settings.journal_of(home)):
-        if entry["kind"] in ("group", "v1_group"):
-            group = Path(entry["path"])
-            if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
-                groups.append(group)
+    for entry in journal_of(home).entries("group", "v1_group"):
+        group = Path(entry["path"])
+        if group.name.startswith(f"{cgroups.PREFIX}{home.name}."):
+            groups.append(group)
     return groups
 
 
@@ -128,23 +109,23 @@ def put_scheduler(target: Target, name: str) -> None:
         path = _scheduler_of(device)
         disk = loops.known_by(target.model.disk(store))
         entry = {"kind": "scheduler", "device": device, "before": loops.value_of(path), "disk": disk}
-        favours = path.parent / loops.OF_BFQ
+        favours = path.parent / OF_BFQ
         if favours.exists():
             entry["low_latency"] = favours.read_text().strip()
         if entry["before"] != name or entry.get("low_latency", "0") != "0":
-            settings.note_change(settings.journal_of(target.home), entry)
+            journal_of(target.home).note(entry)
             _set_scheduler(path, name)
         if favours.exists():
             loops.set_knob(favours, "0")
 
 
-def _undo_scheduler(entry: settings.Entry) -> str:
+def undo_scheduler(entry: Json) -> str:
     if entry["device"] not in loops.devices_of(entry["disk"]):
         return f"{entry['device']} was detached since its scheduler was set: there is nothing to restore"
     path = _scheduler_of(entry["device"])
     _set_scheduler(path, entry["before"])
     if "low_latency" in entry:
-        loops.set_knob(path.parent / loops.OF_BFQ, entry["low_latency"])
+        loops.set_knob(path.parent / OF_BFQ, entry["low_latency"])
     return f"{entry['device']} has the scheduler {entry['before']} again"
 
 
@@ -159,14 +140,3 @@ def _set_scheduler(path: Path, name: str) -> None:
         raise Failure(str(why)) from why
     if loops.value_of(path) != name:
         raise Failure(f"{path} reads {path.read_text().strip()!r} after {name!r} was written to it")
-
-
-CHANGES = {"v1_group": lambda entry: cgroups.remove(entry["path"]), "scheduler": _undo_scheduler}
-OF_A_CELL = ("cost", *CHANGES)
-"""A group of cgroup v1 is removed with its cell: while there is one, the controller cannot move to v2."""
-
-
-def left_over(home: Path) -> bool:
-    """Whether groups of readers, or the scheduler that was set for them, are still there."""
-    noted = {entry["kind"] for entry in settings.journal_entries(settings.journal_of(home))}
-    return bool(groups_left_over(home)) or "scheduler" in noted

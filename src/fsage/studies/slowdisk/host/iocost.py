@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.base import Failure, Json, Refusal
-from fsage.host.device import capabilities
-from fsage.host.device.models import Model
-from fsage.host.system import cgroups, files, kernel, mounting, settings
-from fsage.host.system.cgroups import words, write
+from fsage.api.host import DeviceModel, capabilities, journal_of, kernel, locked, mounting
+from fsage.api.model import Failure, Json, Refusal
 from fsage.layouts import machine
 
 from .. import model as facts
+from . import cgroups
+from .cgroups import words, write
 
 # The controller adjusts once a period, which follows from these latencies. With the kernel's 250 ms a sample of one
 # second is part of a burst: 700 to 1100 MiB/s were seen under a model of 476 MiB/s. With 5 ms it was 470 to 500.
@@ -30,6 +30,24 @@ PUT_BACK_PATIENCE_S = 150.0  # a loop device's idle worker keeps a removed group
 PLACE_HOLDERS = ("net_prio", "net_cls", "perf_event", "hugetlb", "rdma", "misc", "debug")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "relatime": 1 << 21}
+
+
+def _make_control_group() -> None:
+    """Make a group of cgroup v2 and remove it at once. Its name is not that of a target's group."""
+    root = cgroups.root()
+    if root is None:
+        raise Failure("the root of cgroup v2 is not mounted here, or a container hides it")
+    if "io" not in words(root / "cgroup.controllers") and cgroups.v1() is None:
+        raise Failure(f"{root}/cgroup.controllers has no controller io, and cgroup v1 has no blkio that could be moved")
+    Path(tempfile.mkdtemp(prefix="attempt-fsage-", dir=root)).rmdir()
+
+
+CONTROL_GROUP = capabilities.Capability(
+    "control group",
+    "device model iocost, study iocontrol",
+    _make_control_group,
+    "run it as root; in a container, start that with --privileged --cgroupns=host and /sys/fs/cgroup writable",
+)
 
 
 def unavailable_because(declared: Json) -> str | None:
@@ -45,15 +63,15 @@ def unavailable_because(declared: Json) -> str | None:
 
 def groups_unavailable_because(declared: Json) -> str | None:
     """Why no group of cgroup v2 can get the block I/O controller here; None when one can."""
-    obstacle = capabilities.obstacle(capabilities.CONTROL_GROUP)
-    if obstacle:
-        return str(obstacle)
+    why = capabilities.obstacle(CONTROL_GROUP)
+    if why:
+        return str(why)
     if "io" in words(cgroups.hierarchy("v2") / "cgroup.controllers"):
         return None
     try:
         _plan_move(declared.get("allow_moving", []))
-    except Refusal as why:
-        return str(why)
+    except Refusal as refusal:
+        return str(refusal)
     return None
 
 
@@ -66,42 +84,29 @@ def put(home: Path, name: str, devices: list[str], model: Json) -> Json:
         why = unavailable_because(model)
         if why:
             raise Refusal(f"no device model on {os.uname().nodename}: {why}")
-        noted = settings.journal_of(home)
-        for entry in settings.journal_entries(noted):  # of a loop device that the target has no more
-            if entry["kind"] == "cost" and entry["device"] not in map(kernel.number_of, devices):
+        noted = journal_of(home)
+        for entry in noted.entries("cost"):  # of a loop device that the target has no more
+            if entry["device"] not in map(kernel.number_of, devices):
                 cost_off(entry["device"])
-                settings.strike_change(noted, entry)
-        settings.note_change(noted, {"kind": "group", "path": str(cgroups.path_of(name))})
+                noted.strike(entry)
+        noted.note({"kind": "group", "path": str(cgroups.path_of(name))})
         for device in devices:
-            settings.note_change(noted, {"kind": "cost", "device": kernel.number_of(device)})
-        lay(name, devices, model)
+            noted.note({"kind": "cost", "device": kernel.number_of(device)})
+        with locked(cgroups.SHARED_LOCK):
+            root = _provide_io(model.get("allow_moving", []))
+            cgroups.path_of(name).mkdir(exist_ok=True)
+            for device in devices:
+                for file, line in _lines(model).items():
+                    write(root / file, f"{kernel.number_of(device)} {line}")
         if not _in_place(name, devices, model):
             raise Failure(f"the device model does not read back: requested {_lines(model)}, read {_read_back(devices)}")
     return {
         **model,
         "group": name and cgroups.PREFIX + name,
         "read_back": _read_back(devices),
-        "charges_buffered_writes": _charges_writeback(),
+        # To the group, where v2 has the memory controller too.
+        "charges_buffered_writes": "memory" in words(cgroups.hierarchy("v2") / "cgroup.subtree_control"),
     }
-
-
-def lay(name: str, devices: list[str], model: Json) -> None:
-    """Move the controller to cgroup v2 if need be, make the group, and put the model on the devices."""
-    with files.locked(settings.SHARED_LOCK):
-        root = _provide_io(model.get("allow_moving", []))
-        cgroups.path_of(name).mkdir(exist_ok=True)
-        for device in devices:
-            for file, line in _lines(model).items():
-                write(root / file, f"{kernel.number_of(device)} {line}")
-
-
-def undo_shared() -> list[str]:
-    """Undo the shared settings when no target has a group any more; a sentence for each thing that was verified.
-
-    Raises Failure; what could not be restored stays noted.
-    """
-    with files.locked(settings.SHARED_LOCK):
-        return settings.undo(settings.SHARED_JOURNAL, {} if cgroups.names() else SHARED_UNDO)
 
 
 def _in_place(name: str, devices: list[str], model: Json) -> bool:
@@ -153,12 +158,12 @@ def _provide_io(allow_moving: list[str]) -> Path:
         raise Refusal(f"no device model on {os.uname().nodename}: {why}")
     if "io" not in words(root / "cgroup.controllers"):
         move = _plan_move(allow_moving)
-        settings.note_change(settings.SHARED_JOURNAL, move)
+        cgroups.SHARED.note(move)
         try:
             go = _remount if _below(move["mount"]) else _remount_when_idle
             go(move["mount"], move["after"], move["flags"])
         except Failure as failure:
-            settings.strike_change(settings.SHARED_JOURNAL, move)
+            cgroups.SHARED.strike(move)
             raise Failure(f"{failure}; removed groups still hold it, or somebody made a new one") from failure
         if "io" not in words(root / "cgroup.controllers"):
             raise Failure(
@@ -167,14 +172,12 @@ def _provide_io(allow_moving: list[str]) -> Path:
     if not (root / "io.cost.qos").exists():
         raise Refusal("no device model: this kernel has no IOCost (CONFIG_BLK_CGROUP_IOCOST)")
     if "io" not in words(root / "cgroup.subtree_control"):
-        settings.note_change(
-            settings.SHARED_JOURNAL, {"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")}
-        )
+        cgroups.SHARED.note({"kind": "subtree_control", "path": str(root / "cgroup.subtree_control")})
         write(root / "cgroup.subtree_control", "+io")
     return root
 
 
-def _plan_move(allow_moving: list[str]) -> settings.Entry:
+def _plan_move(allow_moving: list[str]) -> Json:
     root = cgroups.root()
     return plan_move(
         Path("/proc/cgroups").read_text(),
@@ -199,7 +202,7 @@ def plan_move(
     used_in_v2: list[str],
     allow_moving: list[str],
     below: Callable[[str], int],
-) -> settings.Entry:
+) -> Json:
     """The journal entry for moving blkio out of its cgroup v1 hierarchy. Raises Refusal where it may not or cannot.
 
     `cgroups` is the text of /proc/cgroups; `below` counts the groups below a mount point. A hierarchy keeps its other
@@ -256,7 +259,7 @@ def _remount_when_idle(point: str, options: str, flags: int) -> None:
                 raise
 
 
-def _undo_move(entry: settings.Entry) -> str:
+def _undo_move(entry: Json) -> str:
     try:
         _remount_when_idle(entry["mount"], entry["before"], entry["flags"])
     except Failure as failure:
@@ -270,7 +273,7 @@ def _undo_move(entry: settings.Entry) -> str:
     return f"{entry['mount']} has {entry['before']} again"
 
 
-def _undo_subtree_control(entry: settings.Entry) -> str:
+def _undo_subtree_control(entry: Json) -> str:
     write(Path(entry["path"]), "-io")
     if "io" in words(Path(entry["path"])):
         raise Failure(f"{entry['path']} still has io")
@@ -283,22 +286,8 @@ def cost_off(number: str) -> str:
     if root is None:
         raise Failure(f"the cost model of device {number} cannot be reached: no cgroup v2 root here")
     for file, line in (("io.cost.qos", "enable=0 ctrl=auto"), ("io.cost.model", "ctrl=auto")):
-        if (root / file).exists():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                write(root / file, f"{number} {line}", missing_ok=True)
+        write(root / file, f"{number} {line}", missing_ok=True)
     return f"device {number} has no cost model"
-
-
-SHARED_UNDO: dict[str, settings.Undo] = {
-    "moved": _undo_move,
-    "subtree_control": _undo_subtree_control,
-}
-
-
-def _charges_writeback() -> bool:
-    """Whether buffered writes are charged to the group: only where v2 has the memory controller too."""
-    root = cgroups.root()
-    return root is not None and "memory" in words(root / "cgroup.subtree_control")
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
@@ -310,21 +299,26 @@ def _pairs(words: list[str]) -> dict[str, str]:
     return pairs
 
 
-class Iocost(Model, facts.Iocost):
+class Iocost(DeviceModel, facts.Iocost):
     """The cost of each request on the loop device, charged to the target's control group."""
 
-    changes: ClassVar[Mapping[str, settings.Undo]] = {
+    needs = CONTROL_GROUP
+    changes: ClassVar = {
         "group": lambda entry: cgroups.remove(entry["path"]),
         "cost": lambda entry: cost_off(entry["device"]),
     }
 
+    unavailable_because = staticmethod(unavailable_because)
+
     @staticmethod
-    def unavailable_because(declared: Json) -> str | None:
-        return unavailable_because(declared)
+    def shared_left_over() -> bool:
+        return cgroups.SHARED.path.exists() and not cgroups.names()
 
     @staticmethod
     def undo_shared() -> list[str]:
-        return undo_shared()
+        ways = {"moved": _undo_move, "subtree_control": _undo_subtree_control}
+        with locked(cgroups.SHARED_LOCK):
+            return cgroups.SHARED.undo({} if cgroups.names() else ways)
 
     def put(self, devices: list[str]) -> Json:
         return put(self.home, self.name, devices, self.parameters)

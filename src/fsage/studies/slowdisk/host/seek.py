@@ -17,14 +17,9 @@ import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 
-import fsage
-from fsage.base import Failure, Json, Refusal
-from fsage.base.shell import run
-from fsage.host.device import capabilities, loops
-from fsage.host.device.models import Model
-from fsage.host.system import kernel, mounting, places, settings
+from fsage.api.host import DeviceModel, capabilities, journal_of, kernel, loops, make_folder, mounting, run
+from fsage.api.model import ClaimedStore, Failure, Image, Json, Refusal
 from fsage.layouts import machine
-from fsage.model.claim import ClaimedStore, Image
 
 from .. import model as facts
 from . import seekdisk
@@ -37,13 +32,29 @@ END_PATIENCE_S = 10.0
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
 
 
-class Seek(Model, facts.Seek):
+def _mount_fuse() -> None:
+    """Try to mount a FUSE file system without its descriptor: the kernel checks rights first."""
+    os.close(os.open(seekdisk.FUSE, os.O_RDWR))
+    capabilities.mount_in_vain("fsage-attempt", "fuse")
+
+
+FUSE = capabilities.Capability(
+    "FUSE",
+    "device model seek",
+    _mount_fuse,
+    "modprobe fuse; run it as root; in a container, start that with --privileged",
+)
+
+
+class Seek(DeviceModel, facts.Seek):
     """A simulated disk with one arm for each store."""
+
+    needs = FUSE
 
     @staticmethod
     def unavailable_because(declared: Json) -> str | None:
         """Why this machine has no FUSE; None when it has."""
-        why = capabilities.obstacle(capabilities.FUSE)
+        why = capabilities.obstacle(FUSE)
         if why:
             return f"device_model seek needs FUSE on {os.uname().nodename}: {why}; or declare another"
         return None
@@ -84,13 +95,12 @@ class Seek(Model, facts.Seek):
 
     @staticmethod
     def disks(home: Path) -> list[Image]:
-        noted = [entry for entry in settings.journal_entries(settings.journal_of(home)) if entry["kind"] == NOTED]
-        mounts = [_mount(Path(entry["point"])) for entry in noted]
+        mounts = [_mount(Path(entry["point"])) for entry in journal_of(home).entries(NOTED)]
         return [_offered(mount, 0) for mount in mounts if mount is not None]
 
     @staticmethod
     def end_disks(home: Path) -> list[str]:
-        return settings.undo(settings.journal_of(home), {NOTED: _undo})
+        return journal_of(home).undo({NOTED: _undo})
 
     def _arguments(self, image: str, point: Path) -> list[str]:
         return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
@@ -100,10 +110,10 @@ class Seek(Model, facts.Seek):
         return asdict(seekdisk.Costs(**{key: self.parameters[key] for key in COSTS if key in self.parameters}))
 
     def _start(self, image: str, point: Path) -> None:
-        settings.note_change(settings.journal_of(self.home), {"kind": NOTED, "image": image, "point": str(point)})
+        journal_of(self.home).note({"kind": NOTED, "image": image, "point": str(point)})
         mounting.refuse_occupied(point, f"the disk on {image}")
-        places.make(point)
-        package = str(Path(fsage.__file__).parents[1])  # a folder, or the zip that the agent was brought in
+        make_folder(point)
+        package = str(Path(seekdisk.__file__).parents[4])  # a folder, or the zip that the agent was brought in
         environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": package}
         run([sys.executable, "-S", "-m", MODULE, *self._arguments(image, point)], env=environment, cwd="/")
 
@@ -172,7 +182,7 @@ def _parameters(pid: int) -> list[str] | None:
     return None
 
 
-def _undo(entry: settings.Entry) -> str:
+def _undo(entry: Json) -> str:
     """Unmount a disk, and wait until its process has ended."""
     image = entry["image"]
     point = Path(entry["point"])

@@ -1,6 +1,6 @@
 """A disk that charges for seeks: one file, offered through FUSE, each request as slow as on a spinning disk.
 
-    python3 -m fsage.host.device.seekdisk BACKING MOUNT COSTS
+    python3 -m fsage.studies.slowdisk.host.seekdisk BACKING MOUNT COSTS
 
 serves MOUNT/disk, as large as BACKING, until MOUNT is unmounted, in a process of its own: the command itself ends as
 soon as it is mounted. That process has BACKING locked (fcntl(2), F_SETLK), and the mount's source names it.
@@ -33,10 +33,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from fsage.base import Call, in_words
-from fsage.host.system import kernel, namespace
-from fsage.host.system.mounting import let_go, mount_call
+from fsage.api.host import Call, kernel, leave_mounts, mounting
+from fsage.api.model import in_words
 
+FUSE = "/dev/fuse"
+PR_SET_TIMERSLACK = 29
+PR_SET_IO_FLUSHER = 57  # prctl(2)
 MAJOR = 7
 MINOR = 31
 MAX_REQUEST_BYTES = 1 << 20  # 256 pages: the most that FUSE moves at once
@@ -282,31 +284,18 @@ def _sleep_until(deadline_s: float) -> None:
 
 def serve(disk: Disk, point: str, mounted: Call) -> None:
     """Mount a disk at `point`, call `mounted`, and serve until unmounted. Its backing file stays open, and locked."""
-    device = os.open(kernel.FUSE, os.O_RDWR | os.O_CLOEXEC)
+    device = os.open(FUSE, os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read={MAX_REQUEST_BYTES}"
-    mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
+    mounting.mount_call(f"{SOURCE}{os.getpid()}", point, "fuse", 0, options)
     with contextlib.suppress(PermissionError):  # a container may keep it from us
         os.setpriority(os.PRIO_PROCESS, 0, -20)  # a disk does not wait for a processor, whoever started it
     # Timers of the kernel may be late by 50 us otherwise: as long as a small request takes.
-    kernel.library.prctl(kernel.PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
+    kernel.library.prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)  # ns
     # Memory that we need must not be made free by writing to ourselves.
-    kernel.library.prctl(kernel.PR_SET_IO_FLUSHER, 1, 0, 0, 0)
+    kernel.library.prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)
     mounted()
     disk.serve(device)
     os.close(device)
-
-
-def leave_namespace() -> None:
-    """Have a mount namespace of its own, with nothing mounted in it.
-
-    A file system on this disk is mounted in fsage's namespace. When the last process of a namespace ends, the kernel
-    unmounts what is there, before it closes that process's files (do_exit). If that process were this one, which then
-    answers no more, the kernel would wait for ever, and every sync of the machine too. So it was when a container was
-    killed, whose first process is in the namespace that keeps fsage's.
-    """
-    with contextlib.suppress(OSError):
-        namespace.unshare(namespace.MS_PRIVATE)
-        let_go("/")
 
 
 def main(backing: str, point: str, costs: str) -> None:
@@ -323,7 +312,12 @@ def main(backing: str, point: str, costs: str) -> None:
             os.dup2(nothing, stream)
         os.write(tell, b"!")
         os.close(tell)
-        leave_namespace()
+        # A file system on this disk is mounted in fsage's namespace. When the last process of a namespace ends, the
+        # kernel unmounts what is there, before it closes that process's files (do_exit). If that process were this one,
+        # which then answers no more, the kernel would wait for ever, and every sync of the machine too. So it was when
+        # a container was killed, whose first process is in the namespace that keeps fsage's.
+        with contextlib.suppress(OSError):
+            leave_mounts()
 
     try:
         # The lock on the image ends with this process, so who sees no lock knows that the process is gone.

@@ -16,12 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from fsage.base import Failure, Json, in_words
-from fsage.host.device import loops
-from fsage.host.device.models import Model
-from fsage.host.system import kernel, mounting, places
+from fsage.api.host import DeviceModel, kernel, loops, make_folder, mounting
+from fsage.api.model import ClaimedStore, Failure, Image, Json, in_words
 from fsage.layouts import machine
-from fsage.model.claim import ClaimedStore, Image
 
 from .. import model as facts
 from . import seekdisk
@@ -157,7 +154,7 @@ def _offered(point: Path) -> Image:
     return {"image": path, **(loops.identity(path) or {"dev": 0, "ino": 0, "bytes": 0})}
 
 
-class Virtual(Model, facts.Virtual):
+class Virtual(DeviceModel, facts.Virtual):
     """A disk for the one store of a target in a guest."""
 
     @staticmethod
@@ -169,7 +166,7 @@ class Virtual(Model, facts.Virtual):
         """The file of the disk on the store's image, which is served from now on. Raises Failure."""
         point = point_of(store)
         if machine.mounted_at(point) is None:
-            places.make(point)
+            make_folder(point)
             server().begin(
                 store["image"], point, seekdisk.Costs(**{key: self.parameters[key] for key in self.defaults})
             )

@@ -11,11 +11,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fsage.base import Failure
-from fsage.host.system import files, kernel, settings
+from fsage.api.host import Journal, kernel, locked
+from fsage.api.model import Failure
 from fsage.layouts import machine
 
 PREFIX = "fsage-"
+SHARED = Journal(Path("/run/fsage/shared.json"))
+"""Settings that all targets of a machine share: a controller that was moved from cgroup v1, and `io` that groups may
+use. They are undone with the last group of any target."""
+SHARED_LOCK = Path("/run/fsage/shared.lock")
 PATIENCE_S = 5.0  # a killed process may still complete a transfer
 
 
@@ -56,13 +60,6 @@ def names() -> list[str]:
     return []
 
 
-def unavailable_because() -> str | None:
-    """Why this process may not have control groups; None when it may."""
-    if os.geteuid():
-        return "needs root"
-    return None
-
-
 @contextlib.contextmanager
 def inside(group: Path) -> Iterator[None]:
     """Have this process in a group while the block runs, and whatever it starts meanwhile for good.
@@ -100,7 +97,7 @@ def weigh(name: str, version: str, weight: int) -> None:
     """Set the weight of a group; a group of cgroup v1 is made first. Raises Failure."""
     group = path_of(name, version)
     if version == "v1":
-        with files.locked(settings.SHARED_LOCK):
+        with locked(SHARED_LOCK):
             group.mkdir(exist_ok=True)
         write(group / f"{v1_prefix(group)}weight", str(weight))
         return
