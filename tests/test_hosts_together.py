@@ -18,7 +18,7 @@ import local_targets
 import pytest
 from measuring import asked, cell, observed
 from session import agent_at_work, another_host, wait_until
-from states import MIB, bring
+from states import MIB, bring, populate
 from states import asked as asked_of_state
 from striped import netflow_phases
 from tiers import first_of, first_row_of
@@ -31,13 +31,12 @@ from fsage.host.targets import claims
 from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
 from fsage.studies.netflow import workloads as netflow
-from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 
 pytestmark = pytest.mark.root
 NAMES = ["n1", "n2", "n3"]
 METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20}
-STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
+STEP = populate(10, sizes=(MIB,), request_bytes=MIB)
 
 
 @pytest.fixture
