@@ -6,17 +6,15 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from local_targets import claimed
-from session import wait_until
-from states import asked
-from test_places import NOBODY, SOURCE, agent
+from session import agent_at_work, wait_until
+from states import asked, populate
+from test_places import NOBODY, agent
 
 from fsage.base import GIB, MIB, Failure, Refusal
 from fsage.host import claiming, states
@@ -26,7 +24,6 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import checks, claim
 from fsage.model.declaration import complete
 from fsage.run.runs import identity
-from fsage.studies.paf.model import Populate
 from fsage.workloads import sequential
 
 Spec = dict[str, Any]
@@ -270,16 +267,12 @@ def test_hosts_that_share_a_directory_probe_it_at_the_same_time(directory_target
 def test_a_fill_by_several_threads_ends_as_soon_as_it_is_told_to(directory_target):
     """As when its run was killed: no thread goes on with its share."""
     claimed(directory_target)
-    step = Populate(1, percent=30, file_bytes=(8 * MIB,), seed=1)
+    step = populate(30)
     request = asked(step)
     states.scrub(directory_target, request, False)
     slow = {**directory_target, "limits": {"operations_s": 4}}
-    given = {"target": slow, "request": {**request, "steps": [step.to_json()], "threads": 4}}
-    argv = [sys.executable, "-m", "fsage.host", "apply_step"]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        process.stdin.write(json.dumps(given))
-        process.stdin.close()
+    by_four = {**request, "steps": [step.to_json()], "threads": 4}
+    with agent_at_work("apply_step", target=slow, request=by_four) as process:
         wait_until(lambda: list(Path(directory_target["directory"]).glob("filler/*/*")))
         process.terminate()
         assert process.wait(10) == 2

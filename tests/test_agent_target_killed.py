@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 from local_targets import claim, claim_file, claimed, create, images_of, remove, take_down, written
+from session import agent_at_work
 from tiers import first_of
 
 from fsage.base import GIB, MIB, Refusal
@@ -27,7 +26,6 @@ from fsage.layouts import machine
 from fsage.model import filesystems as known
 
 pytestmark = pytest.mark.root
-SOURCE = Path(__file__).parents[1] / "src"
 
 
 def test_after_a_reboot_everything_is_put_back(local_target):
@@ -65,13 +63,8 @@ def test_a_format_that_was_killed(local_target, filesystem, killed):
 def test_a_claim_killed_anywhere_is_finished_or_removed(new_target, sparse):
     spec = {**new_target, "sparse": True} if sparse else written(new_target)
     create(spec)
-    argv = [sys.executable, "-m", "fsage.host", "claim"]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     for after_s in (0.2, 0.3, 0.5, 0.7):
-        given = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, "env": environment}
-        with subprocess.Popen(argv, start_new_session=True, **given) as process:
-            process.stdin.write(json.dumps({"target": spec}))
-            process.stdin.close()
+        with agent_at_work("claim", target=spec) as process:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(after_s)
             with contextlib.suppress(ProcessLookupError):

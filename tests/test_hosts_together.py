@@ -17,8 +17,8 @@ from pathlib import Path
 import local_targets
 import pytest
 from measuring import asked, cell, observed
-from session import another_host, wait_until
-from states import MIB, bring
+from session import agent_at_work, another_host, wait_until
+from states import MIB, bring, populate
 from states import asked as asked_of_state
 from striped import netflow_phases
 from tiers import first_of, first_row_of
@@ -31,14 +31,12 @@ from fsage.host.targets import claims
 from fsage.host.verbs import claim
 from fsage.model.claim import BUILDING, READY
 from fsage.studies.netflow import workloads as netflow
-from fsage.studies.paf.model import Populate
 from fsage.workloads import metadata, sequential
 
 pytestmark = pytest.mark.root
-SOURCE = Path(__file__).parents[1] / "src"
 NAMES = ["n1", "n2", "n3"]
 METADATA = {"workload": "metadata", "tool": "fio", "files_per_task": 20}
-STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
+STEP = populate(10, sizes=(MIB,), request_bytes=MIB)
 
 
 @pytest.fixture
@@ -105,14 +103,10 @@ def test_a_shared_step_ends_on_all_clients_with_any_of_them_and_is_resumed(sever
     steps = [STEP, replace(STEP, generation=2, percent=60)]
     request = asked_of_state(*steps, state="60.00")
     sent = {**request, "steps": [step.to_json() for step in steps]}
-    given = {"target": {**spec, "limits": {"operations_s": 4}}, "request": sent, "hosts": hosts()}
+    slow = {**spec, "limits": {"operations_s": 4}}
     files = len(list(place.glob("filler/*/*"))) + 4
-    words = [sys.executable, "-m", "fsage.host", "apply_step"]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
-        assert process.stdin and process.stdout
-        process.stdin.write(json.dumps(given).encode())
-        process.stdin.close()
+    with agent_at_work("apply_step", target=slow, request=sent, hosts=hosts()) as process:
+        assert process.stdout
         others = others_at_work(process.pid, place, files)
         assert len(others) == 2
         if lost == "host":

@@ -22,6 +22,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from local_targets import Spec, claimed
+from session import SOURCE
 
 from fsage.base import Failure, Refusal
 from fsage.host import states
@@ -43,7 +44,6 @@ from fsage.study import StudyError
 
 root = pytest.mark.root
 NOBODY = 65534
-SOURCE = Path(__file__).parents[1] / "src"
 EMPTY: Request = {"steps": [], "state": "empty", "reuse": "fresh"}
 
 

@@ -26,6 +26,7 @@ from local_targets import claim_file
 from local_targets import claimed as have_claimed
 from measuring import holder
 from session import wait_until
+from states import MIB, fragment, populate
 from tiers import first_row_of
 
 from fsage.base.message import Unacceptable
@@ -37,19 +38,9 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 PLAYBOOKS = sorted(path.name for path in ROOT.glob("playbooks/*.yml"))
-MIB = 1 << 20
 
-POPULATE = {
-    "kind": "populate",
-    "generation": 1,
-    "percent": 50,
-    "file_bytes": [4 * MIB],
-    "seed": 67005,
-    "method": "fallocate",
-    "request_bytes": MIB,
-    "files_at_once": 4,
-}
-FRAGMENT = {"kind": "fragment", "generation": 1, "percent": 30, "seed": 67005}
+POPULATE = populate(50, sizes=(4 * MIB,), request_bytes=MIB).to_json()
+FRAGMENT = fragment(30).to_json()
 
 
 def specification(role: str) -> dict[str, Any]:

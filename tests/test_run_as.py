@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from measuring import asked, cell, observed
 from session import PREFIX, another_host
-from states import MIB, bring
+from states import MIB, bring, populate
 from striped import osts_of, step
 
 from fsage.base import Refusal
@@ -24,12 +24,11 @@ from fsage.host.targets.opening import open_target
 from fsage.host.verbs import claim
 from fsage.model.structure import Step
 from fsage.studies.netflow import workloads as netflow
-from fsage.studies.paf.model import Populate
 from fsage.workloads.shared import mpirun
 
 SOMEBODY = pwd.getpwnam("nobody")
 FIO = '#!/bin/sh\nid -u >>{noted}\nexec {fio} "$@"\n'
-STEP = Populate(1, percent=10, file_bytes=(MIB,), seed=1, request_bytes=MIB, files_at_once=4)
+STEP = populate(10, sizes=(MIB,), request_bytes=MIB)
 
 
 @pytest.fixture

@@ -45,10 +45,9 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
     opening.refuse_other_clients(request, target.claim)
     containers.verify(target.claim)
     cells = unmeasured(target, request)
-    answer: Json = {"changed": bool(cells), "msg": f"{len(cells)} cells to measure", "measured": 0}
-    answer.update(remaining=len(cells), lost=None, stopped=None, undone=None)
     if check or not cells:
-        return answer
+        answer: Json = {"changed": bool(cells), "msg": f"{len(cells)} cells to measure", "measured": 0}
+        return {**answer, "remaining": len(cells), "lost": None, "stopped": None, "undone": None}
     with (
         held(target.home, request) as lease,
         contextlib.closing(Hosts(target.spec, target.claim, inventory_of(request))) as remote_hosts,
@@ -65,9 +64,15 @@ def measure(spec: Json, request: Request, check: bool) -> Json:
             words.append(f"then: {lost or stopped}")
         if session.structure.unwatched:
             words.append(session.structure.unwatched)
-        answer.update(changed=measured > 0, msg="; ".join(words), measured=measured, remaining=len(cells) - measured)
-        answer.update(lost=lost, stopped=stopped, undone=undone(target, request, lost, stopped))
-        return answer
+        return {
+            "changed": measured > 0,
+            "msg": "; ".join(words),
+            "measured": measured,
+            "remaining": len(cells) - measured,
+            "lost": lost,
+            "stopped": stopped,
+            "undone": undone(target, request, lost, stopped),
+        }
 
 
 def unmeasured(target: Target, request: Request) -> list[Cell]:
