@@ -38,6 +38,7 @@ net_cls\t0\t1\t1
 net_prio\t0\t1\t0
 hugetlb\t0\t1\t1
 """
+LINGERING = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
 
 
 def v1(options: str) -> Mount:
@@ -60,26 +61,23 @@ def test_a_hierarchy_keeps_its_other_controllers(options, after):
 
 
 @pytest.mark.parametrize(
-    ("cgroups", "mounted", "message"),
+    ("table", "options", "groups", "message"),
     [
-        (HYBRID.replace("blkio\t7\t1\t1", "blkio\t7\t1\t0"), [v1("blkio")], "switched off"),
-        (HYBRID.replace("blkio", "blk"), [v1("memory")], "has no block I/O controller"),
-        (HYBRID, [v1("memory")], "is not mounted here"),
-        (HYBRID.replace("net_cls\t0", "net_cls\t9"), [v1("blkio")], "no free controller can take its place"),
+        (HYBRID.replace("blkio\t7\t1\t1", "blkio\t7\t1\t0"), "blkio", 0, "switched off"),
+        (HYBRID.replace("blkio", "blk"), "memory", 0, "has no block I/O controller"),
+        (HYBRID, "memory", 0, "is not mounted here"),
+        (HYBRID.replace("net_cls\t0", "net_cls\t9"), "blkio", 0, "no free controller can take its place"),
+        (LINGERING, "blkio", 3, r"3 groups of others use it; .*allow_moving: \[blkio\]"),
     ],
 )
-def test_what_foreign_groups_use_is_not_moved(cgroups, mounted, message):
+def test_what_foreign_groups_use_is_not_moved(table, options, groups, message):
     with pytest.raises(Refusal, match=message):
-        iocost.plan_move(cgroups, mounted, ["hugetlb"], [], lambda point: 0)
+        iocost.plan_move(table, [v1(options)], ["hugetlb"], [], lambda point: groups)
 
 
-def test_groups_that_are_there_count_not_those_that_linger_after_they_were_removed():
-    """Their controller is moved only where that is allowed by name."""
-    lingering = HYBRID.replace("blkio\t7\t1", "blkio\t7\t4")
-    assert iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 0)["after"] == "net_cls"
-    assert iocost.plan_move(HYBRID, [v1("blkio")], [], ["blkio"], lambda point: 3)["after"] == "net_cls"
-    with pytest.raises(Refusal, match=r"3 groups of others use it; .*allow_moving: \[blkio\]"):
-        iocost.plan_move(lingering, [v1("blkio")], [], [], lambda point: 3)
+@pytest.mark.parametrize(("allowed", "groups"), [([], 0), (["blkio"], 3)])
+def test_groups_that_linger_after_they_were_removed_do_not_count_nor_others_where_that_is_allowed(allowed, groups):
+    assert iocost.plan_move(LINGERING, [v1("blkio")], [], allowed, lambda point: groups)["after"] == "net_cls"
 
 
 @pytest.mark.root

@@ -52,9 +52,9 @@ def server(target: Target) -> int:
     return pid
 
 
-def gone(image: str) -> None:
-    """Wait until nobody serves a disk."""
-    while seek.server_of(image):
+def gone(target: Target) -> None:
+    """Wait until nobody serves its disk."""
+    while seek.server_of(target.claim["stores"][0]["image"]):
         time.sleep(0.01)
 
 
@@ -109,7 +109,7 @@ def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(sp
     kept.write_bytes(b"x" * MIB)
     os.sync()
     os.kill(server(target), signal.SIGKILL)
-    gone(target.claim["stores"][0]["image"])
+    gone(target)
     with pytest.raises((Failure, Refusal), match="give the same command again"):
         target.model_in_place()
     again = open_target(spec)
@@ -122,25 +122,22 @@ def test_a_disk_that_was_killed_is_started_again_and_what_was_synced_is_there(sp
 def test_a_disk_outlives_an_agent_that_runs_from_memory(spec):
     """As on a host to which the agent comes over the connection."""
     target = open_target(spec)
-    image = target.claim["stores"][0]["image"]
     os.kill(server(target), signal.SIGKILL)
-    gone(image)
+    gone(target)
     start = BOOT + "from fsage.host.__main__ import main; sys.exit(main(sys.argv[1:]))"
     argv = [sys.executable, "-I", "-S", "-c", start, "diagnose"]
     said = sent(packed()) + json.dumps({"target": spec}).encode()
     done = subprocess.run(argv, input=said, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, (done.stdout, done.stderr)
-    assert seek.server_of(image) and open_target(spec).notes == []
+    assert server(target) and open_target(spec).notes == []
 
 
 def test_after_a_reboot_it_is_put_back(spec):
     target = open_target(spec)
     point = seek.point_of(target.claim["stores"][0])
-    for device in target.devices:
-        mounting.unmount_all(device)
-        loops.detach(seek.MODEL.disks(target.home)[0])
+    loops.take_away(seek.MODEL.disks(target.home)[0])
     mounting.unmount(point)
-    gone(target.claim["stores"][0]["image"])
+    gone(target)
     files.write_json(settings.journal_of(target.home).path, {"boot_id": "before", "entries": []})
     assert claim.create(spec, {}, True)["changed"] and claim.create(spec, {}, False)["changed"]
     assert len(open_target(spec).notes) == 1
@@ -149,26 +146,21 @@ def test_after_a_reboot_it_is_put_back(spec):
 def test_who_is_not_the_claimed_disk_is_refused_and_left_alone(spec, tmp_path):
     target = open_target(spec)
     store = target.claim["stores"][0]
-    point, image = seek.point_of(store), store["image"]
-    loop, (disk,) = target.devices[0], seek.MODEL.disks(target.home)
-    mounting.unmount_all(loop)
-    loops.detach(disk)
+    point = seek.point_of(store)
+    loops.take_away(seek.MODEL.disks(target.home)[0])
     mounting.unmount(point)
     mounting.mount_call("none", str(point), "tmpfs", 0, "")
     with pytest.raises(Refusal, match=r"none \(tmpfs\) is mounted there, which is not fsage's"):
         open_target(spec)
     mounting.unmount(point)
-    gone(image)
-    other = tmp_path / "other"
-    other.mkdir()
-    faster, elsewhere = seekdisk.Costs(9e9, 0.001), seekdisk.Costs(1e8, SEEK_S)
-    for where, costs in ((point, faster), (other, elsewhere)):
-        argv = [image, str(where), json.dumps(asdict(costs))]
+    gone(target)
+    for where, costs in ((point, seekdisk.Costs(9e9, 0.001)), (tmp_path, seekdisk.Costs(1e8, SEEK_S))):
+        argv = [store["image"], str(where), json.dumps(asdict(costs))]
         subprocess.run([sys.executable, "-m", seek.MODULE, *argv], check=True)
         with pytest.raises(Refusal, match=r"process \d+ \(.*\) holds .*, but is not the disk that the claim"):
             open_target(spec)
-        mounting.unmount(Path(argv[1]))
-        gone(image)
+        mounting.unmount(where)
+        gone(target)
     open_target(spec)
 
 

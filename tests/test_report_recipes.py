@@ -17,7 +17,8 @@ from fsage import dataset
 from fsage.analysis.groups import summarise
 from fsage.figures import Strips
 from fsage.recipes import expand
-from fsage.studies.iocontrol.report.rows import AFTER, BEFORE, SQLITE, WEIGHTS, Shared, Verdict, victim
+from fsage.studies.iocontrol.recipe import AFTER, BEFORE
+from fsage.studies.iocontrol.report.rows import SQLITE, WEIGHTS, Shared, Verdict, victim
 from fsage.studies.prealloc.report import aged, rows_of
 from fsage.study.files import load_study
 

@@ -121,14 +121,8 @@ def test_a_file_system_on_it_keeps_its_data_and_the_server_goes_with_the_mount(t
 @contextlib.contextmanager
 def served(backing: Path, point: Path) -> Iterator[Path]:
     point.mkdir()
-    argv = [
-        sys.executable,
-        "-m",
-        "fsage.studies.slowdisk.host.seekdisk",
-        str(backing),
-        str(point),
-        json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005}),
-    ]
+    costs = json.dumps({"bytes_per_s": 400e6, "seek_s": 0.005})
+    argv = [sys.executable, "-m", seek.MODULE, str(backing), str(point), costs]
     run(argv)
     try:
         with pytest.raises(Failure, match="cannot be served"):

@@ -291,10 +291,8 @@ def test_all_clients_of_a_step_stop_where_one_is_told_by_servers(
 ) -> None:
     """The one that launches asks them, and the others see that in its note."""
     monkeypatch.setattr(neighbours, "TOLD_EVERY_S", 0.0)
-    target, busy = open_target(guest), iter([load(1), load(1), *[load(9)] * 20])
-    given: Any = complete({**ON_LUSTRE, "stop_if": {"slower": None, "server_load": 4}})["stop_if"]
-    site: Any = SimpleNamespace(ask_servers=lambda **_: {"oss1": typed.read(Busy, next(busy))})
-    target.spec["stop_if"] = given
+    target, site = open_target(guest), Site(load(1), load(1), *[load(9)] * 20)
+    target.spec["stop_if"] = complete({**ON_LUSTRE, "stop_if": {"slower": None, "server_load": 4}})["stop_if"]
     first = Instruments([neighbours.Neighbours(Visit(target, {}, site))])
     elsewhere: Any = SimpleNamespace(mounts=target.mounts, home=tmp_path, spec=target.spec, osts=target.osts)
     other = Instruments([neighbours.Neighbours(Visit(elsewhere, {}, site))])

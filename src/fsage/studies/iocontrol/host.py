@@ -13,11 +13,10 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypedDict
 
-from fsage.api.host import Quota, Target, Work, caches, kernel, one_cpu
+from fsage.api.host import Call, Quota, Target, Work, caches, kernel, one_cpu
 from fsage.api.model import Failure, Shard, Step, in_words, path_of
 from fsage.layouts.fiemap import count_extents
 from fsage.studies.defrag.host import MORE_PERCENT
@@ -30,9 +29,7 @@ MOST_EXTENTS = 64
 """Extents of a contiguous file: an allocator that goes round metadata leaves a few, far from 64 KiB each."""
 
 
-def contended_files(
-    step: ContendedFiles, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
-) -> Work:
+def contended_files(step: ContendedFiles, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
     """Give file 0 the holes of file 1, the others their blocks at once; then write those that are read."""
     size = step.file_bytes(target.capacity_bytes)
     generation = step.generation
@@ -60,9 +57,7 @@ def contended_files(
     return Work(FILES, {"extents": extents[0], "whole_extents": extents[1:], "piece_bytes": step.piece_bytes})
 
 
-def _by_allocation(
-    step: ContendedFiles, target: Target, quota: Quota, paths: list[Path], check_lease: Callable[[], None]
-) -> None:
+def _by_allocation(step: ContendedFiles, target: Target, quota: Quota, paths: list[Path], check_lease: Call) -> None:
     """Have file 0 fill the holes of file 1 while nothing else is free."""
     size = step.file_bytes(target.capacity_bytes)
     filler = path_of(target.mounts, step.generation, FILES)
@@ -79,9 +74,7 @@ def _by_allocation(
         _write_over(quota, path, size)
 
 
-def _by_writing(
-    step: ContendedFiles, target: Target, quota: Quota, paths: list[Path], check_lease: Callable[[], None]
-) -> None:
+def _by_writing(step: ContendedFiles, target: Target, quota: Quota, paths: list[Path], check_lease: Call) -> None:
     """Write the whole files one after the other, and then files 0 and 1 in turns; blocks lie as they are written."""
     size = step.file_bytes(target.capacity_bytes)
     for path in paths[WHOLE:]:
@@ -92,7 +85,7 @@ def _by_writing(
     caches.flush(target.mounts[0])
 
 
-def _punch(quota: Quota, path: Path, size: int, piece_bytes: int, check_lease: Callable[[], None]) -> None:
+def _punch(quota: Quota, path: Path, size: int, piece_bytes: int, check_lease: Call) -> None:
     """Make every other piece of a file a hole."""
     with kernel.opened(path, os.O_WRONLY) as descriptor:
         for offset in range(0, size, 2 * piece_bytes):
@@ -112,8 +105,8 @@ FILLING_BYTES = 960
 CHECK_EVERY = 4096  # rows
 
 
-def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]) -> Work:
-    """Give the file its blocks at once, and have SQLite fill them; rows, sum and extents are noted."""
+def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
+    """Give the file its blocks at once, and have SQLite fill them; what a query must answer is noted."""
     try:
         import sqlite3  # a Python may be built without
     except ImportError as why:
@@ -156,26 +149,8 @@ def sqlite(step: Sqlite, target: Target, done: list[Step], shard: Shard, check_l
     extents = count_extents(path)
     if end > size or extents > MOST_EXTENTS:
         raise Failure(f"{path} has {end} bytes in {extents} extents; {size} contiguous bytes were reserved for it")
-    noted: Made = {
-        "bytes": end,
-        "extents": extents,
-        "rows": count,
-        "sum": sum(step.numbers(count)),
-        "length": count * FILLING_BYTES,
-        "sqlite": sqlite3.sqlite_version,
-    }
-    return Work(1, {**noted})
-
-
-class Made(TypedDict):
-    """What is noted of the database: its size, how it lies, and what a query must answer."""
-
-    bytes: int
-    extents: int
-    rows: int
-    sum: int
-    length: int
-    sqlite: str
+    answer = {"rows": count, "sum": sum(step.numbers(count)), "length": count * FILLING_BYTES}
+    return Work(1, {"bytes": end, "extents": extents, **answer, "sqlite": sqlite3.sqlite_version})
 
 
 def _end(path: Path) -> int:

@@ -7,8 +7,9 @@ in how many I/Os, is what the kernel counted for its control group over the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -102,9 +103,12 @@ def fio(claim: Claim, name: str, file: int, options: Sequence[str]) -> list[str]
     )
 
 
-def phase(params: Params, claim: Claim, groups: list[Json]) -> Phase:
-    """The one phase of a cell. Raises Unsupported for what this target can never do."""
+def phase(params: Params, claim: Claim, runs: Mapping[str, Json]) -> Phase:
+    """The one phase of a cell; `runs`: each group's `argv` or `query`. Raises Unsupported for what can never be."""
     _check(params, claim)
+    groups: list[Json] = []
+    for name, reader in PATTERNS[params.pattern].items():
+        groups.append({"name": name, "weight": reader.weight, "file": reader.file, **runs[name]})
     shares: Any = {
         "queue": QUEUES[params.scheduler],
         "cgroup": params.cgroup,
@@ -117,9 +121,28 @@ def phase(params: Params, claim: Claim, groups: list[Json]) -> Phase:
     return {"name": "share", "argv": argv, "reads": True, "io_groups": shares}
 
 
-def seconds(params: Params, claim: Claim) -> float:
+def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
     """Both spans, and what a cell costs beside."""
     return params.settle_s + params.seconds + float(claim["calibration"]["cell_overhead_s"]) + 0.5
+
+
+def rates(params: Params) -> list[str]:
+    """What each group read."""
+    return [f"group{name}_bw_mib_s" for name in PATTERNS[params.pattern]]
+
+
+def measured(params: Params, phase: PhaseResult, took_s: Mapping[str, float] = MappingProxyType({})) -> Metrics:
+    """`share_seconds`, the metrics of each group, and `bw_ratio` of two; `took_s`: of a group, not of the whole phase.
+
+    Raises BadOutput.
+    """
+    groups = found(params, phase)
+    metrics: Metrics = {"share_seconds": phase["shared_s"]}
+    for name, group in groups.items():
+        metrics |= _of_group(name, group, took_s.get(name, phase["shared_s"]))
+    if len(groups) == 2:
+        metrics["bw_ratio"] = metrics["group1_bw_mib_s"] / metrics["group2_bw_mib_s"]
+    return metrics
 
 
 def found(params: Params, phase: PhaseResult) -> Json:
@@ -132,7 +155,7 @@ def found(params: Params, phase: PhaseResult) -> Json:
     return by_name
 
 
-def metrics(name: str, group: JsonView, seconds: float) -> Metrics:
+def _of_group(name: str, group: JsonView, seconds: float) -> Metrics:
     """`_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size) of one group. Raises BadOutput for too few I/Os."""
     if group["ios"] < LEAST_IOS:
         raise BadOutput(f"group {name} read {group['ios']} times in {seconds:.2f} s; {LEAST_IOS} tell a share")

@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-from fsage.api.host import Quota, Target, Work, kernel, one_cpu
+from fsage.api.host import Call, Quota, Target, Work, kernel, one_cpu
 from fsage.api.model import Failure, Json, Refusal, Shard, Step, path_of
 from fsage.layouts.fiemap import count_extents
 
@@ -24,9 +23,7 @@ MORE_PERCENT = 5
 """An allocator may cut a piece, such as at the end of a block group: so many percent more extents are allowed."""
 
 
-def fragmented_file(
-    step: FragmentedFile, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
-) -> Work:
+def fragmented_file(step: FragmentedFile, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
     """Give the two files their blocks in turns, then write the first."""
     size = step.file_bytes(target.capacity_bytes)
     generation = step.generation
@@ -57,9 +54,7 @@ def fragmented_file(
     return Work(FILES, {"extents": extents, "piece_bytes": piece})
 
 
-def free_reserved_run(
-    step: FreeReservedRun, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
-) -> Work:
+def free_reserved_run(step: FreeReservedRun, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
     """Delete the file that reserved it."""
     path = path_of(target.mounts, step.generation, RESERVED)
     gone = path.exists()
@@ -70,9 +65,7 @@ def free_reserved_run(
 SHOWN = 5
 
 
-def defragment(
-    step: Defragment, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
-) -> Work:
+def defragment(step: Defragment, target: Target, done: list[Step], shard: Shard, check_lease: Call) -> Work:
     """Defragment; notes: tool, extents, moved bytes, what is still fragmented, and a checksum of the file."""
     if not target.filesystem:
         raise Failure(f"target {target.name} is a directory: its file system is not known, so nothing defragments it")

@@ -14,15 +14,13 @@ import pandas as pd
 from fsage.api.model import significant
 from fsage.api.report import Answer, Card, Data, Section, View, figures, groups, statistics, words
 
+from ..recipe import AFTER, BEFORE, HOT
 from ..weighted import PATTERNS
 from .rows import (
-    AFTER,
     ALONE,
-    BEFORE,
     BESIDE,
     CALLED,
     GROUPS,
-    HOT,
     SQLITE,
     WEIGHTS,
     Shared,
@@ -102,7 +100,7 @@ def _fair_row(case: Shared) -> list[str]:
     for group in GROUPS:
         rates.append(significant(median(case.bw_mib_s[group]), 4))
         ios.append(f"{median(case.ios[group]):,.0f}")
-        sizes.append(_size(median(case.io_kib[group])))
+        sizes.append(significant(median(case.io_kib[group])))
         to_fair.append(words.times(case.against_fair(group)))
     return [
         case.label,
@@ -113,12 +111,6 @@ def _fair_row(case: Shared) -> list[str]:
         Section.NONE if spread is None else f"{spread:.1%}",
         *to_fair,
     ]
-
-
-def _size(kib: float) -> str:
-    if kib < 1000:
-        return f"{kib:.3g}"
-    return f"{kib:.0f}"
 
 
 def steps(data: Data, workload: str) -> Section | None:

@@ -12,6 +12,7 @@ import pandas as pd
 from fsage.api.model import MIB, Json, round_size
 from fsage.api.report import Data, dataset, figures, groups, statistics, words
 
+from ..recipe import AFTER, BEFORE, HOT
 from ..weighted import PATTERNS
 
 WEIGHTS = "weights"
@@ -23,9 +24,6 @@ CALLED = {
 }
 """What each group is, by workload."""
 ALONE = {group: next(name for name, those in PATTERNS.items() if set(those) == {group}) for group in GROUPS}
-BEFORE = "before"
-HOT = "hot"
-AFTER = "after"
 PRIMES = {BEFORE: "", HOT: "\u00b0", AFTER: "\u2032"}
 """After a pattern's name, where names are short."""
 STAGES = {BEFORE: "before defragmentation", HOT: "what is hot was defragmented", AFTER: "after defragmentation"}

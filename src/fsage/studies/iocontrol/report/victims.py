@@ -12,16 +12,13 @@ from collections.abc import Mapping, Sequence
 from fsage.api.model import Json, round_size
 from fsage.api.report import Data, Section, dataset, statistics, words
 
+from ..recipe import AFTER, BEFORE, HOT
 from ..weighted import FRAGMENTED, PATTERNS
 from .rows import (
-    AFTER,
     ALONE,
-    BEFORE,
     BESIDE,
     CALLED,
     GROUPS,
-    HOT,
-    SQLITE,
     STAGES,
     WEIGHTS,
     Shared,
@@ -139,10 +136,7 @@ def _kept(gains: Mapping[str, list[statistics.Ratio | None]]) -> float | None:
 
 PUBLISHED = {"cfq": "1", "bfq": "2", "iocost": "2"}
 """The victim before defragmentation in the source, of both workloads; after it none was left."""
-VICTIMS = {
-    WEIGHTS: {"1": "group 1, which reads the pieces", "2": "group 2, its neighbour"},
-    SQLITE: {"1": "group 1 (fio), which reads the pieces", "2": "group 2 (SQLite)"},
-}
+ROLES = {"1": "which reads the pieces", "2": "its neighbour"}
 RESTORED = "none, fairness was restored"
 CONTROL = "nothing, it is the control"
 
@@ -210,10 +204,14 @@ def _beside_published(scheduler: str, stage: str, workload: str, verdicts: Seque
     published = RESTORED
     if stage == BEFORE:
         expected = before
-        published = VICTIMS[workload][before]
+        published = _named(workload, before)
     if {verdict.victim for verdict in verdicts if not verdict.why} - {expected}:
         return f"{published}; differs"
     return published
+
+
+def _named(workload: str, group: str) -> str:
+    return f"{CALLED[workload][group]}, {ROLES[group]}"
 
 
 def _unsupported(data: Data, workload: str) -> list[str]:
@@ -226,5 +224,6 @@ def _unsupported(data: Data, workload: str) -> list[str]:
     absent = {}
     for name, why in reasons.items():
         if name not in measured:
-            absent[scheduler_label(name)] = why, VICTIMS[workload].get(PUBLISHED.get(name, ""), "none")
+            victim = PUBLISHED.get(name)
+            absent[scheduler_label(name)] = why, _named(workload, victim) if victim else "none"
     return words.sentences("iocontrol/unmeasured", refused=absent)

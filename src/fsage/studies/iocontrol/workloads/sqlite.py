@@ -45,17 +45,15 @@ def check(params: Params, steps: Sequence[Step]) -> Sqlite:
 def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[Phase]:
     """The one phase."""
     made = check(params, steps)
-    groups: list[Json] = []
     path = str(weighted.file_of(claim, made.generation, 0))
+    options = ["--rw=randread", f"--bs={params.transfer_size}", f"--iodepth={params.depth}", "--norandommap"]
+    runs: dict[str, Json] = {}
     for name, reader in PATTERNS[params.pattern].items():
-        group: Json = {"name": name, "weight": reader.weight, "file": reader.file}
         if name == DATABASE:
-            group["query"] = {"path": path, "seconds": params.seconds}
+            runs[name] = {"query": {"path": path, "seconds": params.seconds}}
         else:
-            options = ["--rw=randread", f"--bs={params.transfer_size}", f"--iodepth={params.depth}", "--norandommap"]
-            group["argv"] = weighted.fio(claim, name, reader.file, options)
-        groups.append(group)
-    phase = weighted.phase(params, claim, groups)
+            runs[name] = {"argv": weighted.fio(claim, name, reader.file, options)}
+    phase = weighted.phase(params, claim, runs)
     if DATABASE in PATTERNS[params.pattern]:
         phase["reads_files"] = [path]
     return [phase]
@@ -68,9 +66,8 @@ def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
 
 def rates(params: Params) -> list[str]:
     """What each group read, and how many rows a second the database answered."""
-    names = PATTERNS[params.pattern]
-    measured = [f"group{name}_bw_mib_s" for name in names]
-    if DATABASE in names:
+    measured = weighted.rates(params)
+    if DATABASE in PATTERNS[params.pattern]:
         measured.append("query_rows_per_s")
     return measured
 
@@ -89,31 +86,26 @@ def read(observation: JsonView) -> Outcome:
 
 def _judge(noted: JsonView, params: Params, phase: PhaseResult) -> Metrics:
     groups = weighted.found(params, phase)
-    metrics: Metrics = {"share_seconds": phase["shared_s"]}
-    spent = phase["shared_s"]
-    if DATABASE in groups:
-        queries = phase["queries"]
-        for key in ("rows", "sum", "length"):
-            odd = next((query[key] for query in queries if query[key] != noted[key]), None)
-            if odd is not None:
-                raise BadOutput(f"a query answered {odd} as {key}; the database was made with {noted[key]}")
-        if not queries:
-            raise BadOutput("the database answered no query")
-        spent = sum(query["seconds"] for query in queries)
-        metrics |= {
-            "queries": len(queries),
-            "query_seconds": spent / len(queries),
-            "query_rows_per_s": noted["rows"] * len(queries) / spent,
-            "query_checksum": noted["sum"],
-        }
-        least = noted["bytes"] * len(queries)
-        if groups[DATABASE]["read_bytes"] < least:
-            raise BadOutput(
-                f"{len(queries)} queries read {groups[DATABASE]['read_bytes']} bytes from the device, less than the "
-                f"database's {least}: it was not cold"
-            )
-    for name, group in groups.items():
-        metrics |= weighted.metrics(name, group, spent if name == DATABASE else phase["shared_s"])
-    if len(groups) == 2:
-        metrics["bw_ratio"] = metrics["group1_bw_mib_s"] / metrics[f"group{DATABASE}_bw_mib_s"]
-    return metrics
+    if DATABASE not in groups:
+        return weighted.measured(params, phase)
+    queries = phase["queries"]
+    for key in ("rows", "sum", "length"):
+        odd = next((query[key] for query in queries if query[key] != noted[key]), None)
+        if odd is not None:
+            raise BadOutput(f"a query answered {odd} as {key}; the database was made with {noted[key]}")
+    if not queries:
+        raise BadOutput("the database answered no query")
+    least = noted["bytes"] * len(queries)
+    if groups[DATABASE]["read_bytes"] < least:
+        raise BadOutput(
+            f"{len(queries)} queries read {groups[DATABASE]['read_bytes']} bytes from the device, less than the "
+            f"database's {least}: it was not cold"
+        )
+    spent = sum(query["seconds"] for query in queries)
+    return {
+        **weighted.measured(params, phase, {DATABASE: spent}),
+        "queries": len(queries),
+        "query_seconds": spent / len(queries),
+        "query_rows_per_s": noted["rows"] * len(queries) / spent,
+        "query_checksum": noted["sum"],
+    }

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fsage.api.model import Claim, Json, Phase, PhaseResult, Step
-from fsage.api.study import Metrics, Outcome, judge
+from fsage.api.model import Claim, Phase, Step
+from fsage.api.study import Outcome, judge
 
 from .. import weighted
 from ..model import KIB, ContendedFiles
@@ -41,40 +41,23 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
     """The one phase: a reader in each group of the pattern."""
     made = weighted.files_among(steps)
     options = ["--rw=read", f"--bs={params.transfer_size}", f"--iodepth={params.depth}"]
-    groups: list[Json] = []
+    runs = {}
     for name, reader in PATTERNS[params.pattern].items():
         if params.reads == "hot" and reader.file == FRAGMENTED:
             only = _hot(params, made)
         else:
             only = []
-        argv = weighted.fio(claim, name, reader.file, [*options, *only])
-        groups.append({"name": name, "weight": reader.weight, "file": reader.file, "argv": argv})
-    return [weighted.phase(params, claim, groups)]
+        runs[name] = {"argv": weighted.fio(claim, name, reader.file, [*options, *only])}
+    return [weighted.phase(params, claim, runs)]
 
 
-def seconds(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> float:
-    """Both spans, and what a cell costs beside."""
-    return weighted.seconds(params, claim)
-
-
-def rates(params: Params) -> list[str]:
-    """What each group read."""
-    return [f"group{name}_bw_mib_s" for name in PATTERNS[params.pattern]]
+seconds = weighted.seconds
+rates = weighted.rates
 
 
 def read(observation: Mapping[str, object]) -> Outcome:
     """`_bw_mib_s`, `_ios` (a count) and `_io_kib` (mean size) of each group, and `bw_ratio` of two; or why not."""
-    return judge(observation, Params, lambda params: ["share"], _judge)
-
-
-def _judge(params: Params, phase: PhaseResult) -> Metrics:
-    groups = weighted.found(params, phase)
-    metrics: Metrics = {"share_seconds": phase["shared_s"]}
-    for name, group in groups.items():
-        metrics |= weighted.metrics(name, group, phase["shared_s"])
-    if len(groups) == 2:
-        metrics["bw_ratio"] = groups["1"]["read_bytes"] / groups["2"]["read_bytes"]
-    return metrics
+    return judge(observation, Params, lambda params: ["share"], weighted.measured)
 
 
 def _hot(params: Params, made: ContendedFiles) -> list[str]:

@@ -14,7 +14,7 @@ import json
 import os
 import struct
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 from fsage.api.host import DeviceModel, capabilities, journal_of, kernel, loops, make_folder, mounting, run
@@ -27,7 +27,6 @@ from . import seekdisk
 MODULE = seekdisk.__name__
 NOTED = "seekdisk"
 """The kind of entry in a target's journal."""
-COSTS = [field.name for field in fields(seekdisk.Costs)]
 END_PATIENCE_S = 10.0
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: l_type l_whence l_start l_len l_pid
 
@@ -106,8 +105,7 @@ class Seek(DeviceModel, facts.Seek):
         return [image, str(point), json.dumps(self._costs(), sort_keys=True)]
 
     def _costs(self) -> dict[str, float]:
-        """The claimed costs of the disk (`seekdisk.Costs`), with defaults for those that the claim does not name."""
-        return asdict(seekdisk.Costs(**{key: self.parameters[key] for key in COSTS if key in self.parameters}))
+        return asdict(seekdisk.Costs.of(self.parameters))
 
     def _start(self, image: str, point: Path) -> None:
         journal_of(self.home).note({"kind": NOTED, "image": image, "point": str(point)})

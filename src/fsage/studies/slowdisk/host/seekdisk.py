@@ -29,12 +29,12 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Union
 
 from fsage.api.host import Call, kernel, leave_mounts, mounting
-from fsage.api.model import in_words
+from fsage.api.model import Json, in_words
 
 FUSE = "/dev/fuse"
 PR_SET_TIMERSLACK = 29
@@ -119,6 +119,11 @@ class Costs:
     noise_seed: int = 1
     drift_percent_per_hour: float = 0.0
     since_s: float = 0.0
+
+    @classmethod
+    def of(cls, parameters: Json) -> Costs:
+        """Those of a claimed device model, with defaults for what the claim does not name."""
+        return cls(**{field.name: parameters[field.name] for field in fields(cls) if field.name in parameters})
 
     def rate(self, share: float) -> float:
         """Bytes a second at a place, as a share of the size."""

@@ -167,9 +167,7 @@ class Virtual(DeviceModel, facts.Virtual):
         point = point_of(store)
         if machine.mounted_at(point) is None:
             make_folder(point)
-            server().begin(
-                store["image"], point, seekdisk.Costs(**{key: self.parameters[key] for key in self.defaults})
-            )
+            server().begin(store["image"], point, seekdisk.Costs.of(self.parameters))
         return _offered(point)
 
     def put(self, devices: list[str]) -> Json | None:
