@@ -10,6 +10,7 @@ import pytest
 from fsage.base import MIB
 from fsage.base.shell import run
 from fsage.host.verbs import checks
+from fsage.model.structure import Step
 from fsage.studies.kernels.host import uml
 from fsage.studies.kernels.model import TASK, programs
 from fsage.studies.kernels.model.boot import Kernel
@@ -29,8 +30,8 @@ def newest() -> Kernel:
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **declared: object) -> tuple[dict[str, Any], Any]:
     """A target in guests, with images of its own, and its claim."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    spec = {"name": "guests", "kind": "uml", "size_gib": 1, "amount_mib": 64, "home": str(tmp_path / "home")}
-    spec |= declared
+    spec = {"name": "guests", "kind": "uml", "filesystem": "ext4", "size_gib": 1, "amount_mib": 64}
+    spec |= {"home": str(tmp_path / "home"), **declared}
     return spec, ask(spec, "claim")["claim"]
 
 
@@ -54,8 +55,17 @@ def new_file(name: str, release: str, mount: str | None = None) -> dict[str, obj
     phase["files"] = {TASK: json.dumps(task)}
     if mount:
         phase["mount_options"] = mount
-    params = {"workload": "new_file", "kernel": release, "mount": mount}
-    return {"name": name, "kind": "planned", "attempt": 1, "order": 1, "params": params, "phases": [phase]}
+    return cell(name, {"workload": "new_file", "kernel": release, "mount": mount}, [phase])
+
+
+def cell(name: str, params: dict[str, Any], phases: Any) -> dict[str, object]:
+    """A cell with these phases, as a request has it."""
+    return {"name": name, "kind": "planned", "attempt": 1, "order": 1, "params": params, "phases": phases}
+
+
+def asked_of(claimed: Any, state: str, *steps: Step) -> dict[str, Any]:
+    """What verbs are asked of a state."""
+    return {"study": "s", "state": state, "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
 
 
 def fsage(words: list[str], environment: dict[str, str], code: int = 0) -> str:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from guests import KERNELS, ask, new_file, newest, observations, target
-from test_images import asked_of, shown
+from guests import KERNELS, ask, asked_of, cell, observations, target
+from test_images import shown
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.structure.quota import Quota
@@ -90,7 +90,7 @@ def test_more_requests_for_the_same_data_and_one_after_defragmentation(tmp_path,
         for pattern, scheduler in (("P5", "none"), ("P6", "bfq")):
             params = file_requests.Params(pattern=pattern, scheduler=scheduler, iteration=1)
             phases = file_requests.commands(params, claimed)
-            cells.append(new_file(pattern, newest().name) | {"params": params.model_dump(), "phases": phases})
+            cells.append(cell(pattern, params.model_dump(), phases))
         assert ask(spec, "measure", **about, cells=cells)["undone"] is None
         [store] = ask(spec, "evidence", **about)["evidence"]["layout"]["stores"]
         assert store["filesystem"] == "f2fs" and store["free_extents"]["largest_bytes"] > 64 * MIB

@@ -16,9 +16,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import guests
 import pandas as pd
 import pytest
-from guests import KERNELS, ask, fsage, needs_kernel, new_file, newest, observations, target
+from guests import KERNELS, ask, asked_of, fsage, needs_kernel, new_file, newest, observations, target
 from records import CONFIG, make_records, store
 from test_count import job
 
@@ -29,7 +30,6 @@ from fsage.host.cells import observed
 from fsage.host.verbs import count
 from fsage.layouts import extents
 from fsage.model.declaration import complete
-from fsage.model.structure import Step
 from fsage.report import counted
 from fsage.report.parts import Data
 from fsage.run import request
@@ -96,11 +96,6 @@ def test_states_are_images_and_each_cell_has_a_guest_of_its_own(tmp_path, monkey
 FRAGMENTED = (Populate(1, 60, (4 * MIB,), 1, "fallocate", MIB, 4), Fragment(1, 50, 1))
 
 
-def asked_of(claimed: Any, state: str, *steps: Step) -> dict[str, Any]:
-    """What verbs are asked of a state."""
-    return {"study": "s", "state": state, "steps": [step.to_json() for step in steps], "claim": claimed["id"]}
-
-
 @pytest.mark.long
 @needs_kernel
 def test_an_xfs_is_mounted_again_and_again_as_it_was_left(tmp_path, monkeypatch):
@@ -119,9 +114,9 @@ def test_what_files_hold_takes_no_room_in_an_image_and_what_fails_first_is_found
     """Else each copy of an aged file system of 8 GiB is 8 GiB long, and eight of them fill the disk."""
     spec, claimed = target(tmp_path, monkeypatch)
     params = limits.Params(looks=4, iteration=1)
-    full = new_file("full", newest().name) | {"phases": limits.commands(params, claimed)}
+    full = guests.cell("full", params.model_dump(), limits.commands(params, claimed))
     about = asked_of(claimed, "60.50", Populate(1, 60, (4 * MIB,), 1, "write", MIB, 4), FRAGMENTED[1])
-    done = ask(spec, "measure", **about, cells=[full | {"params": params.model_dump()}])
+    done = ask(spec, "measure", **about, cells=[full])
     assert done["undone"] is None
     [image] = (tmp_path / "cache/fsage/images").glob("*.img")
     assert image.stat().st_blocks * 512 < 100 * MIB, "of 1 GiB, a third full"

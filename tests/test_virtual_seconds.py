@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guests import KERNELS, ask, observations, target
+from guests import KERNELS, ask, asked_of, cell, observations, target
 
 from fsage.base import MIB, Refusal
 from fsage.host.device import models
@@ -45,8 +45,7 @@ def sequential_cells(claimed: Any, transfers: list[int], again: str) -> list[dic
     for name in again:
         for size in transfers:
             params = sequential.Params(transfer_size=size, iteration=1, place=1 + (size == MIB))
-            cell = {"name": f"{size}{name}", "kind": "planned", "attempt": 1, "order": 1, "params": params.model_dump()}
-            cells.append({**cell, "phases": sequential.commands(params, claimed)})
+            cells.append(cell(f"{size}{name}", params.model_dump(), sequential.commands(params, claimed)))
     return cells
 
 
@@ -69,9 +68,8 @@ def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
     for deleted in (0, 50):
         steps = [Populate(1, percent, (16 * MIB,), 1, "fallocate", 4 * MIB, 4)]
         steps += [Fragment(1, deleted, 1)] if deleted else []  # type: ignore[list-item] # a step as well
-        about = {"study": "s", "state": f"{percent}.{deleted}", "steps": [step.to_json() for step in steps]}
-        cells = sequential_cells(claimed, ways, "abc")
-        assert ask(spec, "measure", **about, claim=claimed["id"], cells=cells)["undone"] is None
+        about = asked_of(claimed, f"{percent}.{deleted}", *steps)
+        assert ask(spec, "measure", **about, cells=sequential_cells(claimed, ways, "abc"))["undone"] is None
     seconds: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for path, observation in observations(tmp_path):
         outcome = sequential.read(observation)
@@ -83,11 +81,11 @@ def test_virtual_seconds_have_no_noise_and_are_those_of_the_declared_disk(
             pair = (outcome.metrics[f"{phase}_seconds"], computed[f"{phase}_seconds"])
             seconds.setdefault(key, []).append(pair)
     assert len(seconds) == 2 * 2 * len(ways)
-    for (cell, phase), pairs in seconds.items():
+    for (name, phase), pairs in seconds.items():
         times = [measured for measured, _ in pairs]
-        assert len(times) == 3 and max(times) / min(times) - 1 < {"read": 0.001, "write": 0.01}[phase], (cell, times)
+        assert len(times) == 3 and max(times) / min(times) - 1 < {"read": 0.001, "write": 0.01}[phase], (name, times)
         for measured, charged in pairs:
-            assert charged == pytest.approx(measured, rel=within), (cell, phase)
+            assert charged == pytest.approx(measured, rel=within), (name, phase)
 
 
 def test_a_kernel_without_time_travel_is_refused_before_anything_is_measured(

@@ -119,14 +119,13 @@ def _layouts(files: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_page(
-    counted: Counted, frame: pd.DataFrame, records: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
+    counted: Counted, frame: pd.DataFrame, records: pd.DataFrame, others: Mapping[str, pd.DataFrame]
 ) -> Path:
     """Write figures and page; return the page. `records`: of the same study, timed; perhaps none.
 
     `others`: the same states counted on other file systems, by the title of each.
     """
     folder = counted.folder
-    others = others or {}
     states = of_states(frame)
     beside = {counted.title: states} | {title: of_states(other) for title, other in others.items()}
     stamp = f"counted, not timed; cost computed for a device of {device_words(counted.device)}"
@@ -136,12 +135,12 @@ def write_page(
     return render.write_page(folder, "answer.html.j2", sections, stamp, title=title, answer=said)
 
 
-def answer(counted: Counted, frame: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None) -> list[str]:
+def answer(counted: Counted, frame: pd.DataFrame, others: Mapping[str, pd.DataFrame]) -> list[str]:
     """What a new file of the state that the study asks for gets, on other file systems too; and where it costs most."""
     states = of_states(frame)
     same_state = []
     named = _headline(counted.plan.study, states) if states else None
-    for title, other in (others or {}).items():
+    for title, other in others.items():
         same_state += [(title, of) for of in of_states(other) if named and of.state == named.state]
     return sentences(
         "counts",
@@ -162,7 +161,7 @@ def kept_answer(plan: Plan) -> list[str]:
     frame = table(counted)
     if frame.empty:
         return []
-    return [*answer(counted, frame)[:SENTENCES], f"counts: {counted.folder / 'index.html'}"]
+    return [*answer(counted, frame, {})[:SENTENCES], f"counts: {counted.folder / 'index.html'}"]
 
 
 def kept_page(plan: Plan) -> Path | None:
@@ -178,7 +177,7 @@ def kept_page(plan: Plan) -> Path | None:
     frame = table(counted)
     if frame.empty:
         return None
-    return write_page(counted, frame, dataset.load(plan.files()))
+    return write_page(counted, frame, dataset.load(plan.files()), {})
 
 
 def kept_sections(plan: Plan) -> list[Section]:

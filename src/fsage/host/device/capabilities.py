@@ -11,8 +11,8 @@ import errno
 import functools
 import os
 import tempfile
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,19 +109,11 @@ def _move_between_mount_namespaces() -> None:
 
     The rights are those that it takes to make one, but nothing is copied: a copy would keep others' mounts busy.
     """
-    errors: list[OSError] = []
-
-    def move() -> None:
+    with ThreadPoolExecutor(1) as own:
         try:
-            namespace.rejoin()
+            own.submit(namespace.rejoin).result()
         except OSError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    thread.join()
-    for error in errors:
-        raise OSError(error.errno, error.strerror, "setns(CLONE_NEWNS)")
+            raise OSError(error.errno, error.strerror, "setns(CLONE_NEWNS)") from None
 
 
 def _drop_caches() -> None:

@@ -233,11 +233,7 @@ def delete(spec: Spec, check: bool, released: Result) -> Result:
     """Delete the images of a target. `released`: the answer of its release."""
     noted = claims.images(declaration.home_of(spec))
     if noted is None:
-        return {
-            "changed": released["changed"],
-            "msg": f"{spec['name']} has no images here",
-            "proof": released["proof"],
-        }
+        return {**released, "msg": f"{spec['name']} has no images here"}
     if check:
         return {
             "changed": True,
@@ -276,33 +272,30 @@ def _plan(spec: Spec, noted: Images | None) -> tuple[Path, int, str]:
         raise Refusal(
             "no place for images that serves O_DIRECT: " + "; ".join(bad) + ". Name one: fsage_target.image_dir"
         )
-    free = space.free_bytes(good[0])
-    if spec["sparse"]:
-        why = why_no_room(spec, good[0])
-        if why:
-            raise Refusal(f"{why}; nothing was made")
-        return (
-            good[0],
-            int(spec["size_gib"] * GIB) // spec["stores"] // MIB * MIB,
-            f"sparse: it takes {takes(spec).words()}",
-        )
+    place = good[0]
+    free = space.free_bytes(place)
     total_gib = spec["size_gib"]
-    if total_gib < spec["minimum_gib"]:
-        raise Refusal(
-            f"fsage_target.size_gib, {total_gib}, is less than fsage_target.minimum_gib, {spec['minimum_gib']}: "
-            "declare a larger size, or a smaller minimum; nothing was made"
-        )
+    least_gib = spec["minimum_gib"]
     why = "as declared"
-    if total_gib * GIB > free / 2:
-        total_gib = free // 2 // GIB
-        why = f"half of the {free / GIB:.1f} GiB free, {spec['size_gib']} declared"
-    if total_gib < spec["minimum_gib"]:
+    if spec["sparse"]:
+        no_room = why_no_room(spec, place)
+        if no_room:
+            raise Refusal(f"{no_room}; nothing was made")
+        why = f"sparse: it takes {takes(spec).words()}"
+    elif total_gib < least_gib:
         raise Refusal(
-            f"{good[0]} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less "
-            f"than fsage_target.minimum_gib, {spec['minimum_gib']}; free some, or name another "
-            "fsage_target.image_dir"
+            f"fsage_target.size_gib, {total_gib}, is less than fsage_target.minimum_gib, {least_gib}: declare a larger "
+            "size, or a smaller minimum; nothing was made"
         )
-    return good[0], int(total_gib * GIB) // spec["stores"] // MIB * MIB, why
+    elif total_gib * GIB > free / 2:
+        why = f"half of the {free / GIB:.1f} GiB free, {total_gib} declared"
+        total_gib = free // 2 // GIB
+        if total_gib < least_gib:
+            raise Refusal(
+                f"{place} has {free / GIB:.1f} GiB free, and half of it, {free / 2 / GIB:.1f} GiB, is less than "
+                f"fsage_target.minimum_gib, {least_gib}; free some, or name another fsage_target.image_dir"
+            )
+    return place, int(total_gib * GIB) // spec["stores"] // MIB * MIB, why
 
 
 def _journal(spec: Spec) -> Path:

@@ -82,21 +82,13 @@ def _judge(params: Params, phase: PhaseResult) -> Metrics:
     said: Json = json.loads(phase["stdout"] or "{}")
     if phase["rc"] != 0 or said.get("errno"):
         raise BadOutput(said.get("errno") or phase["stderr"].strip() or f"exit code {phase['rc']}")
-    groups = said["groups"]
-    if groups.keys() != PATTERNS[params.pattern].keys():
-        raise BadOutput(f"the groups are not those of pattern {params.pattern}: {', '.join(groups) or 'none'}")
     task: Json = json.loads(phase["files"][TASK])
     moved: Counter[str] = Counter()
-    for group in groups.values():
+    for group in said["groups"].values():
         moved.update(group)
-    try:
-        charged_s = Device.of(task["device"]).takes_s(moved["bytes"], moved["requests"], moved["far_jumps"])
-    except ValueError as why:
-        raise BadOutput(str(why)) from why
+    charged_s = Device.of(task["device"]).takes_s(moved["bytes"], moved["requests"], moved["far_jumps"])
     metrics: Metrics = {"most_request_kib": said["most_bytes"] / KIB}
-    for name, group in groups.items():
-        if not group["reads"]:
-            raise BadOutput(f"group {name} read nothing")
+    for name, group in said["groups"].items():
         metrics[f"group{name}_computed_bw_mib_s"] = group["bytes"] / MIB / charged_s
         metrics |= {f"group{name}_{key}": value for key, value in group.items()}
         metrics[f"group{name}_requests_a_read"] = group["requests"] / group["reads"]

@@ -26,7 +26,10 @@ def _tried(kernel: Kernel) -> Check:
         return Check(f"kernel {kernel.name}", str(kernel.program), [str(why)])
     good = ", ".join(name for name, why in reasons.items() if why is None)
     time = "computed rates" if programs.why_not_virtual(kernel) else "virtual seconds"
-    detail = f"{good or 'no file system'} in a process, {time} of a modelled disk ({kernel.program})"
-    lacking = {name: f"{name}: {why}" for name, why in reasons.items() if why}
-    few = [lacking.pop(name) for name in list(lacking) if filesystems.named(name).guests_only]
-    return Check(f"kernel {release}", "; ".join([detail, *few]), list(lacking.values()))
+    details = [f"{good or 'no file system'} in a process, {time} of a modelled disk ({kernel.program})"]
+    lacking: list[str] = []
+    for name, reason in reasons.items():
+        if reason:
+            noted = details if filesystems.named(name).guests_only else lacking  # few kernels have those
+            noted.append(f"{name}: {reason}")
+    return Check(f"kernel {release}", "; ".join(details), lacking)
