@@ -115,13 +115,6 @@ def test_sizes_serve_all_pair_up_or_mix(text, sizes):
     assert [parse(text).sizes_of(number) for number in range(len(sizes))] == sizes
 
 
-def test_a_value_that_has_no_spelling_cannot_be_made():
-    with pytest.raises(ValueError, match="more than the target holds"):
-        PaF((Generation(90, 0), Generation(20, 0)), None, (MIB,))
-    with pytest.raises(ValueError, match="at least one generation and one size"):
-        PaF((), None, (MIB,))
-
-
 whole = st.from_regex(
     r"PAF:[1-9][0-9]\.[0-9]{2}(,0[1-9]\.[0-9]{2})?(:[0-9]{1,9})?@[1-9][0-9]{0,5}[KMGT]?(,[1-9]M)?(<[1-9][0-9]{0,9})?",
     fullmatch=True,

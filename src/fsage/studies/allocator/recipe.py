@@ -51,20 +51,12 @@ def expand(states: States) -> list[State]:
 
 def _state(states: States, fullness: float, hole_bytes: int, place: float | None) -> State:
     axes: dict[str, object] = {"fullness": fullness, "hole_size": hole_bytes}
-    run = {}
+    numbers: dict[str, object] = {"fullness_percent": fullness, "hole_bytes": hole_bytes}
+    name = f"{fullness:.15g}.{format_size(hole_bytes)}"
     if place is not None:
         axes["run_position"] = place
-        run = {"run_bytes": states.run_size}
-    name = f"{fullness:.15g}.{format_size(hole_bytes)}" + (f".{place:.15g}" if run else "")
-    nominal = {
-        "recipe": "allocator",
-        "fullness_percent": fullness,
-        "axes": {
-            "fullness_percent": fullness,
-            "hole_bytes": hole_bytes,
-            **run,
-            **({"run_percent": place} if run else {}),
-        },
-    }
+        numbers |= {"run_bytes": states.run_size, "run_percent": place}
+        name += f".{place:.15g}"
+    nominal = {"recipe": "allocator", "fullness_percent": fullness, "axes": numbers}
     step = PlantFreeSpace(1, fullness, hole_bytes, states.run_size or 0, place or 0.0)
     return State(name, name, axes, nominal, (step,))

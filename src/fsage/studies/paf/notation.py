@@ -64,28 +64,11 @@ class NotationError(ValueError):
         return f"{self.reason}; {self.allowed}\n    {shown}\n    {' ' * start}{'^' * max(1, end - start)}"
 
 
-class _Misfit(ValueError):
-    """The parts of a structure do not go together; the parser points at `part`: a generation, or "sizes"."""
-
-    def __init__(self, part: str | int, reason: str, allowed: str) -> None:
-        super().__init__(f"{reason}; {allowed}")
-        self.part = part
-        self.reason = reason
-        self.allowed = allowed
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """Add files worth AA% of the empty target's capacity, then delete BB% of them."""
 
     capacity_percent: int
     fragmentation_percent: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.capacity_percent <= 99:
-            raise ValueError(f"capacity {self.capacity_percent}%; {_AA}")
-        if not 0 <= self.fragmentation_percent <= 99:
-            raise ValueError(f"fragmentation {self.fragmentation_percent}%; {_BB}")
 
     def __str__(self) -> str:
         return f"{self.capacity_percent:02d}.{self.fragmentation_percent:02d}"
@@ -95,7 +78,7 @@ class Generation:
 class PaF:
     """A structure: what was added and deleted. str() is canonical and parses to an equal value.
 
-    `kblocks` is the free KiB of the empty target. Raises ValueError where the parts do not go together.
+    `kblocks` is the free KiB of the empty target.
     """
 
     generations: tuple[Generation, ...]
@@ -104,11 +87,6 @@ class PaF:
     kblocks: int | None = None
 
     def __post_init__(self) -> None:
-        _check_fit(self.generations)
-        _check_count(self.generations, self.sizes_bytes)
-        for value, least in ((self.seed, 0), (self.kblocks, 1), *((size, 1) for size in self.sizes_bytes)):
-            if value is not None and not least <= value <= LARGEST:
-                raise ValueError(f"{value} is out of range; {least} to 2^63 - 1 is allowed")
         if len(set(self.sizes_bytes)) == 1:  # the same structure, so the same value
             object.__setattr__(self, "sizes_bytes", self.sizes_bytes[:1])
 
@@ -129,30 +107,6 @@ class PaF:
         kblocks = "" if self.kblocks is None else f"<{self.kblocks}"
         generations = ",".join(map(str, self.generations))
         return f"PAF:{generations}{seed}@{','.join(map(format_size, self.sizes_bytes))}{kblocks}"
-
-
-def _check_fit(generations: tuple[Generation, ...]) -> None:
-    left = 0  # in 1/100 of a percent: exact
-    for number, generation in enumerate(generations):
-        if left + 100 * generation.capacity_percent > 10_000:
-            raise _Misfit(
-                number,
-                f"generation {number + 1} adds {generation.capacity_percent}% to the {left / 100:g}% "
-                "that the ones before it leave: more than the target holds",
-                f"AA is at most {(10_000 - left) // 100:02d} here",
-            )
-        left += generation.capacity_percent * (100 - generation.fragmentation_percent)
-
-
-def _check_count(generations: tuple[Generation, ...], sizes_bytes: tuple[int, ...]) -> None:
-    if not generations or not sizes_bytes:
-        raise _Misfit("sizes", "a structure has at least one generation and one size", _SIZE)
-    if len(generations) > 1 and len(sizes_bytes) not in (1, len(generations)):
-        raise _Misfit(
-            "sizes",
-            f"{len(sizes_bytes)} sizes for {len(generations)} generations",
-            f"one size for all of them, or {len(generations)} that pair up",
-        )
 
 
 class _Token(NamedTuple):
@@ -194,30 +148,19 @@ def parse(text: str) -> PaF:
     """Return the structure that `text` names; NotationError says where it is wrong and what is allowed."""
     tokens = _Tokenizer(text)
     tokens.expect("prefix", "a structure begins with PAF:, such as PAF:70.30@264M")
-    generations, spans = _generations(tokens)
+    generations = _generations(tokens)
     seed = _whole(tokens, 0, "SEED is a whole number") if tokens.read(":") else None
     tokens.expect("@", "next comes @SIZE" if seed is not None else "next comes ,AA.BB or :SEED or @SIZE")
-    start = tokens.position
-    sizes = [_size(tokens)]
-    while tokens.read(","):
-        sizes.append(_size(tokens))
-    span = (start, tokens.position)
+    sizes = _sizes(tokens, len(generations))
     kblocks = _whole(tokens, 1, "KBLOCKS is a whole number (free KiB)") if tokens.read("<") else None
     tokens.expect("end", "nothing follows" if kblocks is not None else "next comes ,SIZE or <KBLOCKS or the end")
-    try:
-        return PaF(tuple(generations), seed, tuple(sizes), kblocks)
-    except _Misfit as misfit:
-        if isinstance(misfit.part, str):
-            where = span
-        else:
-            where = spans[misfit.part]
-        raise NotationError(misfit.reason, source=text, span=where, allowed=misfit.allowed) from None
+    return PaF(tuple(generations), seed, tuple(sizes), kblocks)
 
 
-def _generations(tokens: _Tokenizer) -> tuple[list[Generation], list[Span]]:
-    generations = []
-    spans = []
-    while True:
+def _generations(tokens: _Tokenizer) -> list[Generation]:
+    generations: list[Generation] = []
+    left = 0  # in 1/100 of a percent: exact
+    while not generations or tokens.read(","):
         aa = tokens.expect("number", _AA)
         if len(aa.text) > 2 or not int(aa.text):
             tokens.fail(f"{_shorten(aa.text)} is not a share of the capacity", aa.span, _AA)
@@ -227,10 +170,32 @@ def _generations(tokens: _Tokenizer) -> tuple[list[Generation], list[Span]]:
             tokens.fail(f"{_shorten(bb.text)} is not a share to delete", bb.span, _BB)
         if len(bb.text) == 1 and bb.text != "0":
             tokens.fail(f"{bb.text} may mean 0{bb.text} or {bb.text}0", bb.span, _BB)
-        generations.append(Generation(int(aa.text), int(bb.text)))
-        spans.append((aa.span[0], bb.span[1]))
-        if not tokens.read(","):
-            return generations, spans
+        generation = Generation(int(aa.text), int(bb.text))
+        generations.append(generation)
+        if left + 100 * generation.capacity_percent > 10_000:
+            tokens.fail(
+                f"generation {len(generations)} adds {generation.capacity_percent}% to the {left / 100:g}% "
+                "that the ones before it leave: more than the target holds",
+                (aa.span[0], bb.span[1]),
+                f"AA is at most {(10_000 - left) // 100:02d} here",
+            )
+        left += generation.capacity_percent * (100 - generation.fragmentation_percent)
+    return generations
+
+
+def _sizes(tokens: _Tokenizer, generations: int) -> list[int]:
+    """One size for all generations, one for each, or several for one."""
+    start = tokens.position
+    sizes: list[int] = []
+    while not sizes or tokens.read(","):
+        sizes.append(_size(tokens))
+    if generations > 1 and len(sizes) not in (1, generations):
+        tokens.fail(
+            f"{len(sizes)} sizes for {generations} generations",
+            (start, tokens.position),
+            f"one size for all of them, or {generations} that pair up",
+        )
+    return sizes
 
 
 def _size(tokens: _Tokenizer) -> int:

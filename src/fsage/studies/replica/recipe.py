@@ -74,18 +74,14 @@ def _empty(layouts: int) -> State:
 def _state(states: States, layout: str, draw: int, joined: bool) -> State:
     of = name_of(layout)
     holes = JOINED if joined else COPIED
-    if states.structures > 1:
-        sample = f"+{draw}@{states.window_groups}"
-    else:
-        sample = ""
-    name = f"{of}.{holes}{sample}"
-    against = f"{of}.{JOINED}" + (f"@{states.window_groups}" if sample else "")  # as reports name all samples together
     axes: dict[str, object] = {"layout": of, "holes": holes}
-    nominal = {
-        "recipe": "replica",
-        "axes": axes,
-        "reference": against,
-        **({"structure": draw} if states.structures > 1 else {}),
-    }
+    nominal: dict[str, object] = {"recipe": "replica", "axes": axes}
+    sample = group = ""
+    if states.structures > 1:
+        nominal["structure"] = draw
+        group = f"@{states.window_groups}"
+        sample = f"+{draw}{group}"
+    name = f"{of}.{holes}{sample}"
+    nominal["reference"] = f"{of}.{JOINED}{group}"  # as reports name all samples together
     step = Replica(1, layout, joined, draw, states.window_groups, states.seed)
     return State(name, name, {**axes, "structure": draw}, nominal, (step,), states.structures)

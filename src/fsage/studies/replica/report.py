@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from fsage.api.model import filesystems, round_size
+from fsage.api.model import Json, filesystems, round_size
 from fsage.api.report import (
     Answer,
     Data,
@@ -145,24 +145,16 @@ def ranking(data: Data) -> Section | None:
     measures = list(dict.fromkeys(rows["measure"]))
     if rows.empty:
         return None
-    of_layout: dict[str, list[dict[str, Any]]] = {}
-    for name, noted in copied(data).items():
-        if is_copied(data, name):
-            of_layout.setdefault(data.axes_of(name).get("layout", ""), []).append(noted)
     ranked: list[tuple[float, list[str]]] = []
     for state, part in rows.groupby("state", sort=False):
         by_measure = dict(zip(part["measure"], part["to_clean"], strict=True))
-        layout = data.axes_of(str(state))["layout"]
+        axes = data.axes_of(str(state))
+        noted = _noted(data, axes)
         lies = ["", ""]
-        if layout in of_layout:
-            of = of_layout[layout]
-            extents = sorted(noted["found"]["free_extents"] for noted in of)
-            lies = [
-                percent_full(of, 1),
-                " to ".join(dict.fromkeys(f"{number:,}" for number in (extents[0], extents[-1]))),
-            ]
+        if noted:
+            lies = [percent_full(noted, 1), _ends([of["found"]["free_extents"] for of in noted], "{:,}")]
         cells = [span(by_measure[measure]) if measure in by_measure else "" for measure in measures]
-        ranked.append((min(factor.value for factor in by_measure.values()), [str(layout), *lies, *cells]))
+        ranked.append((min(factor.value for factor in by_measure.values()), [axes["layout"], *lies, *cells]))
     ranked.sort(key=lambda entry: entry[0])
     head = ["layout", "full", "free extents", *(f"{groups.Measure.of(measure).name}s" for measure in measures)]
     table = [head, *(row for _, row in ranked)]
@@ -279,15 +271,24 @@ def _costs(data: Data) -> dict[object, float]:
 
 def percent_full(noted: Iterable[dict[str, Any]], digits: int = 0) -> str:
     """'69%', or of several samples '69 to 72%'."""
-    ends = [_full(of["original"]) for of in noted]
-    return " to ".join(dict.fromkeys(f"{percent:.{digits}f}" for percent in (min(ends), max(ends)))) + "%"
+    return _ends([_full(of["original"]) for of in noted], f"{{:.{digits}f}}") + "%"
+
+
+def _ends(values: Sequence[float], written: str) -> str:
+    """The least and the most, or the one value that both are as they are `written`."""
+    return " to ".join(dict.fromkeys(map(written.format, (min(values), max(values)))))
+
+
+def _noted(data: Data, axes: Json) -> list[dict[str, Any]]:
+    """What was noted of the states with these levels: the samples of a layout."""
+    return [noted for state, noted in copied(data).items() if data.axes_of(state) == axes]
 
 
 def _named(data: Data, state: str) -> Named:
     axes = data.axes_of(state)
     layout = axes.get("layout", state)
     holes = axes.get("holes", EMPTY)
-    noted = [of for name, of in copied(data).items() if data.axes_of(name) == axes]
+    noted = _noted(data, axes)
     fullness = f", {percent_full(noted)} full" if noted else ""
     if holes == EMPTY:
         return Named("on an empty target", "empty")

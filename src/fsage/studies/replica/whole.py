@@ -78,14 +78,10 @@ def unlike(head: Head, base: Base) -> str:
 
 def why_none(target: DeclaredTarget) -> str | None:
     """Why no layout can be laid on a target, as far as its declaration says; None where one may be."""
-    spec = target.spec
-    several = target.of_kind.own_stores and spec["stores"] > 1
+    several = target.of_kind.own_stores and target.spec["stores"] > 1
     if target.of_kind.takes_layouts and not several:
         return None
-    if several:
-        has = f"has {spec['stores']} stores"
-    else:
-        has = f"is of kind {spec['kind']}"
+    has = f"has {target.spec['stores']} stores" if several else f"is of kind {target.spec['kind']}"
     return f"target {target.name} {has}, and a layout is copied onto one file system that fsage made and mounted"
 
 
@@ -109,8 +105,7 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> DeclaredTarget:
         raise ValueError(why)
     usual_mib = base.target.spec["amount_mib"] or (base.claim["amount_mib"] if base.claim else USUAL_AMOUNT_MIB)
     most_mib = int(min(head.device_bytes for head in heads) * SHARE_OF_SIZE) // STEP_BYTES * (STEP_BYTES >> 20)
-    declared = {
-        **{key: value for key, value in base.target.spec.items() if key != "name"},
+    changed = {
         "filesystem": system.name,
         "stores": 1,
         "size_gib": max(LEAST_GIB, -(-head.device_bytes // GIB)),
@@ -118,8 +113,9 @@ def like(heads: Sequence[Head], extents: int, base: Base) -> DeclaredTarget:
         "geometry": head.geometry if system.geometry else None,
         "amount_mib": min(usual_mib, max(STEP_BYTES >> 20, most_mib)),
     }
+    declared = {**base.target.spec, **changed, "name": ""}
     digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
-    target = base.target.having(**declared, name=f"whole-{digest[:8]}")
+    target = base.target.having(**changed, name=f"whole-{digest[:8]}")
     why = target.why_not_made(RUN_BYTES + extents * EXTENT_BYTES)
     if why:
         raise ValueError(why)
