@@ -62,6 +62,18 @@ def small(filesystem: str, point: Path, *options: str, size: int = 320 * MIB) ->
         made.check()
 
 
+@contextlib.contextmanager
+def mounted(image: Path, options: str = "loop") -> Iterator[Path]:
+    """The file system in an image, mounted beside it."""
+    point = image.parent / "mount"
+    point.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-o", options, str(image), str(point)], check=True)
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+
+
 def fragmented(pieces: dict[Path, int], piece_bytes: int = 1 << 14) -> list[Path]:
     """Make files of so many pieces: each laid out in turns with a second file, and written over.
 

@@ -10,11 +10,10 @@ import mmap
 import os
 import random
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from small_filesystems import mounted
 
 from fsage.evidence import DRAWS, lay
 from fsage.host.filesystems.ext4 import WritableBitmap
@@ -34,17 +33,6 @@ KINDS = ("freesp", "freesp -s", "freesp by group", "e2freefrag", "mb_groups", "d
 WHOLE = KINDS[-2:]
 JUMP_S, RATE_MIB_S = 0.01, 181
 Extents = list[tuple[int, int]]
-
-
-@contextmanager
-def mounted(image: Path) -> Iterator[Path]:
-    point = image.parent / "mount"
-    point.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
-    try:
-        yield point
-    finally:
-        subprocess.run(["umount", str(point)], check=True)
 
 
 def formatted(image: Path, size: int) -> None:

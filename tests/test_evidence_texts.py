@@ -158,6 +158,12 @@ def test_filefrag_without_v_and_of_many_files():
             "more than the 59 groups",
         ),
         (TEXTS["e2freefrag"].replace(b"Total blocks: 2097152", b"Total blocks: 0"), "0 blocks of 4096 bytes"),
+        (
+            TEXTS["dumpe2fs"].replace(b"Block size:               4096", b"Block size:    1" + 18 * b"0"),
+            "no device has",
+        ),
+        (TEXTS["e2freefrag"].replace(b"Num. free extent: ", b"Num. free extent: " + b"7" * 400), "40[0-9] digits"),
+        (TEXTS["filefrag_plain_f1"].replace(b" 2 ", b" " + b"9" * 400 + b" "), "a number of 400 digits"),
         (TEXTS["filefrag_v_four"] + TEXTS["filefrag_v_onost0"].replace(b"4096", b"1024"), "blocks of 1024 bytes"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_filesystems import MIB
+from small_filesystems import MIB, mounted
 from tiers import first_of
 
 from fsage.base import Failure
@@ -89,19 +89,15 @@ def test_an_xfs_is_made_like_another_by_its_mount_and_by_the_text_of_xfs_db(tmp_
         return image
 
     def seen(image):
-        (tmp_path / "point").mkdir(exist_ok=True)
-        subprocess.run(["mount", "-o", "loop,ro,norecovery", image, tmp_path / "point"], check=True)
-        try:
-            return Xfs().of_mount("", tmp_path / "point")
-        finally:
-            subprocess.run(["umount", tmp_path / "point"], check=True)
+        with mounted(image, "loop,ro,norecovery") as point:
+            return Xfs().of_mount("", point)
 
-    original = made_xfs("original", *options.split(), mib=1500)
-    mounted, unmounted = seen(original), Xfs().free_space_unmounted(str(original), ONCE)
-    assert {**unmounted.geometry, "features": mounted.geometry["features"]} == mounted.geometry, "which no text has"
-    words = XfsGeometry.from_json(mounted.geometry, "geometry").words()
+    image = made_xfs("original", *options.split(), mib=1500)
+    original, unmounted = seen(image), Xfs().free_space_unmounted(str(image), ONCE)
+    assert {**unmounted.geometry, "features": original.geometry["features"]} == original.geometry, "which no text has"
+    words = XfsGeometry.from_json(original.geometry, "geometry").words()
     copy = seen(made_xfs("copy", *words, mib=1900))
-    assert (copy.found, copy.geometry) == (mounted.found, mounted.geometry)
+    assert (copy.found, copy.geometry) == (original.found, original.geometry)
 
 
 @settings(max_examples=12, deadline=None)

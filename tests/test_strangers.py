@@ -18,7 +18,6 @@ import pandas as pd
 import preloaded
 import pytest
 import typer
-import yaml
 from records import CONFIG, make_records, store
 from rich.text import Text
 from studies import blocks
@@ -28,7 +27,6 @@ from fsage.base.message import Unacceptable, lines, printable
 from fsage.commands import WRITTEN
 from fsage.host.system import mounting
 from fsage.model import structure
-from fsage.plan import load_plan
 from fsage.study.files import load_study
 from fsage.text.shown import Terminal
 
@@ -211,21 +209,6 @@ def test_an_inventory_that_is_a_list_is_refused(fsage, tmp_path) -> None:
         refused(fsage("--inventories", tmp_path, "--target", "mine", "plan", "quickstart"), "target.yml: ")
 
 
-@pytest.mark.parametrize(
-    ("sample", "old", "new"),
-    [
-        ("dumpe2fs", b"Block size:               4096", b"Block size:               1000000000000000000"),
-        ("e2freefrag", b"Num. free extent: ", b"Num. free extent: " + b"7" * 400),
-        ("filefrag_plain_f1", b": 2 extents found", b": " + b"9" * 400 + b" extents found"),
-    ],
-)
-def test_numbers_in_evidence_that_no_device_has_are_refused(fsage, tmp_path, sample, old, new) -> None:
-    text = (DATA / f"{sample}.txt").read_bytes()
-    assert old in text
-    (tmp_path / "text").write_bytes(text.replace(old, new, 1))
-    refused(fsage("evidence", tmp_path / "text"), f"fsage: {tmp_path}/text: ")
-
-
 def test_a_name_that_is_no_utf8_stands_escaped_in_a_page_and_on_the_terminal(fsage, tmp_path) -> None:
     place, made = tmp_path / os.fsdecode(b"\xff[red]\x1b[2Jx.txt"), tmp_path / "page.html"
     place.write_bytes((DATA / "e2freefrag.txt").read_bytes())
@@ -311,19 +294,9 @@ def test_no_module_is_taken_by_a_name_that_data_give(load) -> None:
 
 @pytest.fixture(scope="module")
 def crate(figures_undrawn, tmp_path_factory) -> dict[str, bytes]:
-    """A crate of a study of two states, file by file."""
-    from fsage.archive.export import export
+    from hostile.readers import make_crate
 
-    place = tmp_path_factory.mktemp("crate")
-    (place / "config").mkdir()
-    states = {"recipe": "paf", "capacity": [10, 80], "fragmentation": 0, "file_size": "264M", "seed": 1}
-    cells = {"workload": "sequential", "transfer_size": "64M", "iterations": 1}
-    study, inventory = place / STUDY, ROOT / "inventories" / "local"
-    study.write_text(yaml.safe_dump(blocks(states=states, cells=cells)))
-    store(make_records(load_study(study)), place / "results" / "records")
-    to = export(load_plan(study, inventory, place / "results"), study, inventory, place / "crate")
-    found = {str(path.relative_to(to)): path.read_bytes() for path in to.rglob("*") if path.is_file()}
-    return {name: content for name, content in found.items() if "/figures/" not in name}
+    return make_crate(tmp_path_factory.mktemp("crate"))
 
 
 METADATA = "ro-crate-metadata.json"

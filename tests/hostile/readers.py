@@ -17,6 +17,7 @@ import recorded
 import yaml
 from hypothesis import strategies as st
 from records import make_evidence, make_records, store
+from studies import blocks
 
 from fsage import dataset, evidence, recipes
 from fsage.advise import distribution
@@ -144,32 +145,26 @@ def _parquet(content):
     compare(path, path, folder() / "compared")
 
 
-@cache
-def small_study():
-    """A study of two states with a cell each, which was measured."""
-    study = {
-        "name": "small",
-        "title": "t",
-        "question": "q",
-        "states": {"recipe": "paf", "capacity": [10, 80], "fragmentation": 0, "file_size": "264M", "seed": 1},
-        "cells": {"workload": "sequential", "transfer_size": "64M", "iterations": 1},
-    }
-    return _file("config/small.yaml", yaml.safe_dump(study).encode())
+def make_crate(place):
+    """A crate of a study of two states with a cell each, which was measured, file by file."""
+    states = {"recipe": "paf", "capacity": [10, 80], "fragmentation": 0, "file_size": "264M", "seed": 1}
+    cells = {"workload": "sequential", "transfer_size": "64M", "iterations": 1}
+    path, inventory, root = place / "config/small.yaml", ROOT / "inventories/local", place / "results"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(blocks(states=states, cells=cells)))
+    study = load_study(path)
+    store(make_records(study), root / "records")
+    make_evidence(study, root / "states" / "local" / "small")
+    results.write(root / "targets/local.json", {"id": "x", "capacity_bytes": 1 << 30, "calibration": {}})
+    to = export.export(load_plan(path, inventory, root), path, inventory, place / "crate")
+    found = {str(path.relative_to(to)): path.read_bytes() for path in sorted(to.rglob("*")) if path.is_file()}
+    return {name: content for name, content in found.items() if "/figures/" not in name}
 
 
 @cache
 def crate():
-    """A crate of it, file by file."""
-    inventory = ROOT / "inventories" / "local"
-    root = folder() / "results"
-    study = load_study(small_study())
-    store(make_records(study), root / "records")
-    make_evidence(study, root / "states" / "local" / "small")
-    results.write(root / "targets/local.json", {"id": "x", "capacity_bytes": 1 << 30, "calibration": {}})
-    plan = load_plan(small_study(), inventory, root)
-    to = export.export(plan, small_study(), inventory, folder() / "crate")
-    found = {str(path.relative_to(to)): path.read_bytes() for path in sorted(to.rglob("*")) if path.is_file()}
-    return {name: content for name, content in found.items() if "/figures/" not in name}
+    """One for all inputs of a process."""
+    return make_crate(folder())
 
 
 def _zip(files):
