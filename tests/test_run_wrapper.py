@@ -222,12 +222,18 @@ def made(called: tuple[Clone, subprocess.CompletedProcess[str]]) -> Clone:
 
 
 @pytest.fixture
-def bare(clone: Clone, made: Clone) -> Clone:
-    """A clone on a machine with an environment and without any of the programs; to be run behind WITHOUT_SBIN."""
-    for program in PROGRAMS:
-        (clone.stubs / program).unlink()
+def ready(clone: Clone, made: Clone) -> Clone:
+    """Another clone, with the same environment."""
     clone.environment["FSAGE_VENV"] = str(made.venv)
     return clone
+
+
+@pytest.fixture
+def bare(ready: Clone) -> Clone:
+    """A clone on a machine with an environment and without any of the programs; to be run behind WITHOUT_SBIN."""
+    for program in PROGRAMS:
+        (ready.stubs / program).unlink()
+    return ready
 
 
 @pytest.fixture
@@ -341,25 +347,23 @@ def test_a_path_in_which_no_package_works_is_refused_before_the_set_up(clone: Cl
     assert "no package works in" in clone.run("true", FSAGE_VENV=str(clone.venv)).stderr
 
 
-def test_unknown_command_and_none(clone: Clone, made: Clone) -> None:
-    clone.environment["FSAGE_VENV"] = str(made.venv)
-    link = clone.stubs / "link"
-    link.symlink_to(clone.root / "run")
-    done = clone.run(prefix=(str(link), "snakemkae"))
+def test_unknown_command_and_none(ready: Clone) -> None:
+    link = ready.stubs / "link"
+    link.symlink_to(ready.root / "run")
+    done = ready.run(prefix=(str(link), "snakemkae"))
     assert done.returncode == 127
     assert "there is no command 'snakemkae'" in done.stderr
-    done = clone.run()
+    done = ready.run()
     assert done.returncode == 2
     assert done.stderr.startswith("./run COMMAND [ARGUMENT ...]") and "FSAGE_VENV" in done.stderr
 
 
-def test_fsage_is_told_where_it_was_called_and_ctrl_c_waits_for_it(clone: Clone, made: Clone) -> None:
-    clone.environment["FSAGE_VENV"] = str(made.venv)
+def test_fsage_is_told_where_it_was_called_and_ctrl_c_waits_for_it(ready: Clone) -> None:
     shows = "#!/bin/bash\necho ${FSAGE_CALLED_FROM-unset} $(/usr/bin/awk '/^SigBlk/ { print $2 }' /proc/self/status)\n"
     for name in ("fsage", "another"):
-        clone.stub(name, shows)
-    assert clone.run("fsage").stdout == f"/ {1 << signal.SIGINT - 1:016x}\n"
-    assert clone.run("another").stdout == f"unset {0:016x}\n"
+        ready.stub(name, shows)
+    assert ready.run("fsage").stdout == f"/ {1 << signal.SIGINT - 1:016x}\n"
+    assert ready.run("another").stdout == f"unset {0:016x}\n"
 
 
 @pytest.mark.long
@@ -399,20 +403,19 @@ def test_uv_is_told_what_pip_is_told() -> None:
 # --- programs ------------------------------------------------------------------------------------------------------
 
 
-def test_without_fio_it_stops_and_names_the_ways_to_one(clone: Clone, made: Clone) -> None:
-    (clone.stubs / "fio").unlink()
-    clone.stub("apt-get", MANAGER)
-    clone.environment |= {"FSAGE_VENV": str(made.venv), "FSAGE_INSTALL": "no"}
-    done = clone.run("true")
-    assert done.returncode == 1 and clone.recorded() == []
+def test_without_fio_it_stops_and_names_the_ways_to_one(ready: Clone) -> None:
+    (ready.stubs / "fio").unlink()
+    ready.stub("apt-get", MANAGER)
+    done = ready.run("true", FSAGE_INSTALL="no")
+    assert done.returncode == 1 and ready.recorded() == []
     for said in (
         "an administrator brings them with: apt-get install fio",
         "FSAGE_FIO=/path/to/fio ./run ...",
-        f"Debian's package, unpacked into {made.venv}: FSAGE_INSTALL=unpack ./run ...",
+        f"Debian's package, unpacked into {ready.environment['FSAGE_VENV']}: FSAGE_INSTALL=unpack ./run ...",
         "stopped: nothing can be measured without fio",
     ):
         assert said in done.stderr
-    done = clone.run("true", FSAGE_INSTALL="yes")
+    done = ready.run("true", FSAGE_INSTALL="yes")
     assert done.returncode == 1
     assert done.stderr == "fsage: stopped: FSAGE_INSTALL is 'yes'; allowed: no, unpack, or nothing\n"
 

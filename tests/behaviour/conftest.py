@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from local_targets import written
-from project import HALF, HALF_CELLS, Project, make_project, succeeded
+from project import FEW, FEW_CELLS, Project, make_project, succeeded
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def project(new_project: Project) -> Project:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, module_target: dict) -> Project:
-    """A project whose study, HALF, was measured whole; each test that takes it leaves it whole."""
+    """A project whose study, FEW, was measured whole; each test that takes it leaves it whole."""
     made = make_project(tmp_path_factory.mktemp("finished") / "clone", module_target)
-    made.write_study(**HALF)
+    made.write_study(**FEW)
     succeeded(made.snakemake())
-    assert len(made.records()) == HALF_CELLS
+    assert len(made.records()) == FEW_CELLS
     return made

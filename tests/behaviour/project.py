@@ -26,9 +26,13 @@ TREE = ["Snakefile", "ansible.cfg", "workflow", "profiles", "tune_prealloc.yml",
 MEASURE = ("--omit-from", "report_small", "--", "small")
 """Words for Snakemake: what is missing is measured without the report, which takes as long as a few cells."""
 CELLS = 16  # 4 states x 2 transfer sizes x 2 iterations
-HALF = {"states__capacity": [30], "headline": [{"label": "pieces", "state": "30.50", "against": "30.00"}]}
-HALF_CELLS = 8
-"""The same study with two of the states, which takes half as long."""
+FEW = {
+    "states__capacity": [30],
+    "cells__transfer_size": ["4M"],
+    "headline": [{"label": "pieces", "state": "30.50", "against": "30.00"}],
+}
+FEW_CELLS = 4
+"""The same study with two of the states, and one size of transfer."""
 
 STUDY: dict[str, Any] = {
     "name": "small",

@@ -27,8 +27,8 @@ def test_a_bad_target_or_study_is_refused_before_anything_is_done(new_project: P
 
 
 def test_a_transfer_size_that_does_not_divide_the_calibrated_amount(project: Project) -> None:
-    """Three states fail for it; it is said once, and nothing of Snakemake's own."""
-    more = {"states__capacity": [30, 40, 50], "states__fragmentation": [0], "headline": []}
+    """Two states fail for it; it is said once, and nothing of Snakemake's own."""
+    more = {"states__capacity": [30, 40], "states__fragmentation": [0], "headline": []}
     project.write_study(cells__transfer_size=["48M"], **more)
     ran = project.measure()
     assert ran.returncode != 0

@@ -272,13 +272,13 @@ class Where:
             return replace(plan, part=tuple(parts[inventory.name]))
         return plan
 
-    def others(self, study: str) -> list[Plan]:
-        """Its plans on the other targets of the run that this process belongs to. Raises StudyError."""
+    def others(self, plan: Plan) -> list[Plan]:
+        """Plans of its study on the other targets of the run that this process belongs to. Raises StudyError."""
         from fsage.run import runs
 
-        parts = runs.current().parts.get(study, {})
-        own_name = self.on_one_target(study).inventory.name
-        return [replace(self, target_name=name).plan(study) for name in parts if name != own_name]
+        study = plan.study.name
+        names = [name for name in runs.current().parts.get(study, ()) if name != plan.target.name]
+        return [replace(self, target_name=name).plan(study) for name in names]
 
     def pool(self, study: str) -> Pool:
         """The plans of a study on one target or several. Raises StudyError."""

@@ -105,9 +105,9 @@ def export(
     from fsage.archive.export import Credit, export
 
     where_: Where = context.obj
-    inventory = where_.on_one_target(study).inventory
+    plan = where_.plan(study)
     credit = Credit(author, license_, affiliation)
-    written = export(where_.plan(study), where_.study_file(study), inventory, to, raw, anonymous, credit)
+    written = export(plan, where_.study_file(study), plan.inventory, to, raw, anonymous, credit)
     if anonymous:
         say(
             "it holds what docs/background/security.md lists; raw output, hosts, places, ids and free text stay at home"

@@ -64,8 +64,7 @@ def adaptive(context: typer.Context, study: StudyName) -> None:
     if precision is None:
         raise StudyError("`snakemake --config budget=45m -- STUDY` calls this: a run says how long and how well")
     plan = context.obj.plan(study)
-    others = context.obj.others(study)
-    run.measure(plan, precision, others, partial(expected, plan))
+    run.measure(plan, precision, context.obj.others(plan), partial(expected, plan))
 
 
 @app.command(rich_help_panel=PANEL, epilog="./run fsage hold local --release")

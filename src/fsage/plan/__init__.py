@@ -284,7 +284,7 @@ class Plan:
     @cached_property
     def estimates(self) -> Estimates:
         """What its states and cells take."""
-        return Estimates(self.study, self.target, self.claim, self.states, self.inventories)
+        return Estimates(self.study, self.target, self.claim, self.states, self.inventory)
 
     def outlook(self) -> dict[str, Outlook]:
         """State -> what it takes, and what of it is left at this moment."""

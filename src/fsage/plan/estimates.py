@@ -53,7 +53,7 @@ class Estimates:
     target: Target
     claim: Claim | None
     states: Mapping[str, State]
-    inventories: Path
+    inventory: Path
     _known: dict[tuple[str, str], Cost] = field(default_factory=dict)
 
     def cell(self, state: str, cell: Cell) -> Cost:
@@ -82,7 +82,7 @@ class Estimates:
         self.target.check_steps(steps)
         self.target.check_room(self.claim, steps)
         if self.claim is None:
-            self.target.check_declared(self.inventories, workload, params)
+            self.target.check_declared(self.inventory, workload, params)
             return Cost(getattr(workload, "CELL_S", CELL_S))
         with suppress(workloads.Unsupported):  # a cell that no target of this kind can run is a record
             self.target.check_rates(workload.commands(params, self.claim, steps))

@@ -140,7 +140,7 @@ class Target:
             if why:
                 raise ValueError(f"{why}; nothing was touched")
 
-    def check_declared(self, inventories: Path, workload: ModuleType, params: object) -> None:
+    def check_declared(self, inventory: Path, workload: ModuleType, params: object) -> None:
         """Refuse what the declared numbers rule out before there is a claim."""
         amount_mib = self.spec["amount_mib"]
         check_amount = getattr(workload, "check_amount", None)
@@ -149,7 +149,7 @@ class Target:
         nodes = getattr(params, "nodes", None)
         if not nodes:
             return
-        hosts_file = inventories / self.name / "hosts.yml"
+        hosts_file = inventory / "hosts.yml"
         clients = _declared_clients(hosts_file)
         if clients and nodes > clients:
             raise ValueError(

@@ -9,13 +9,11 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from fsage.adaptive import LEVEL, Belief, Choice, Costs, Points, Samples, Visit, Z, believe, prior, unknown
+from fsage.adaptive import LEVEL, Belief, Choice, Samples, Visit, Z, believe, prior, unknown
 from fsage.base.message import say
 from fsage.base.sizes import duration
 from fsage.plan import Plan
@@ -192,35 +190,11 @@ TESTS = 4
 SEED = 67005
 
 
-class Explored(Protocol):
-    """What is explored, such as an AdaptiveRun.
-
-    `left`: how many samples of each group may still be taken; `seconds`: what the time allows. `wanted`: which groups
-    are to be known; of the others what is known helps.
-    """
-
-    @property
-    def points(self) -> Points: ...
-    @property
-    def wanted(self) -> NDArray[np.bool_]: ...
-
-    def samples(self) -> list[Samples]:
-        """What was measured until now, for each rate."""
-
-    def left(self) -> NDArray[np.int_]: ...
-    def costs(self) -> Costs: ...
-    def seconds(self) -> float: ...
-    def take(self, visit: Visit) -> None:
-        """Measure it."""
-
-    def say(self, beliefs: list[Belief]) -> None:
-        """After each visit."""
-
-
 @threadpool_limits.wrap(limits=1)  # on small matrices a second thread only waits
-def explore(study: Explored, precision: float) -> list[Belief]:
+def explore(study: AdaptiveRun, precision: float) -> list[Belief]:
     """Measure until all rates are known within ± `precision`; what is known of each then.
 
+    `study`: or what has, as one of a simulation, its points, wanted, samples, left, costs, seconds, take and say.
     When the model says that they are, it is put to the test: states that nobody visited are drawn, and what is measured
     there must lie where it was predicted. Where it does not, intervals get wider by that, and measuring continues.
     """
@@ -245,7 +219,7 @@ def explore(study: Explored, precision: float) -> list[Belief]:
         study.say(beliefs)
 
 
-def _test(study: Explored, draw: random.Random) -> Visit | None:
+def _test(study: AdaptiveRun, draw: random.Random) -> Visit | None:
     """One sample in a state that was not visited, if there is one and the time for it."""
     counts = study.samples()[0].count
     costs = study.costs()

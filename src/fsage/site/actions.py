@@ -157,9 +157,8 @@ def changes_server_cache(plans: Iterable[Plan]) -> bool:
 
 def user_words(site: Site) -> str:
     """Who the agent on the clients is."""
-    is_root = any(host.answer and host.answer["root"] for host in site.in_group("clients"))
     named = _told(site, "user", "the user of ssh")
-    if is_root and "(uid 0)" not in named:
+    if any(answer["root"] for answer in site.answers("clients")) and "(uid 0)" not in named:
         return f"{named}, by the helper where root is needed"
     return named
 
@@ -172,10 +171,7 @@ def may_be_root(site: Site) -> bool:
 
 def _told(site: Site, key: str, otherwise: str) -> str:
     """What the clients answered under a key: the launcher of this page may have another user, and home."""
-    values = set()
-    for host in site.in_group("clients"):
-        if host.answer and host.answer.get(key):
-            values.add(str(host.answer[key]))
+    values = {str(answer[key]) for answer in site.answers("clients") if answer.get(key)}
     return " or ".join(sorted(values)) or otherwise
 
 
@@ -205,10 +201,7 @@ def _tunables(site: Site, plans: Iterable[Plan]) -> list[Act]:
         return [Act(clients, what, "nothing is changed")]
     set_to = []
     for name, value in sorted(wanted, key=str):
-        now = set()
-        for host in site.in_group("clients"):
-            if host.answer:
-                now.add(str(host.answer.get("tunables", {}).get(name, "not known")))
+        now = {str(answer.get("tunables", {}).get(name, "not known")) for answer in site.answers("clients")}
         known = " or ".join(sorted(now)) or "not known"
         what = f"tunable {name} is set to {value}; now it is {known}. The old value is noted before, for the host"
         undone = "restored at the end of each run, of a killed one by the next command there"
@@ -263,7 +256,7 @@ def bounds(site: Site, target: Target, plans: Sequence[Plan]) -> list[tuple[str,
 
 def _allowed(site: Site, target: Target) -> Limits:
     """The limits that keep to those of the target and of all hosts."""
-    of_hosts = [host.answer["limits"] for host in site.hosts if host.answer and "limits" in host.answer]
+    of_hosts = [answer["limits"] for answer in site.answers() if "limits" in answer]
     return limits.stricter(target.spec["limits"], *of_hosts)
 
 
@@ -289,7 +282,7 @@ def _capacity_bytes(site: Site, target: Target, plans: Sequence[Plan]) -> int | 
     claimed = [plan.claim["capacity_bytes"] for plan in plans if plan.claim and "capacity_bytes" in plan.claim]
     if claimed:
         return max(claimed)
-    offered = [host.answer["capacity_bytes"] for host in site.hosts if host.answer and "capacity_bytes" in host.answer]
+    offered = [answer["capacity_bytes"] for answer in site.answers() if "capacity_bytes" in answer]
     if offered and not target.of_kind.own_stores:
         return int(max(offered))
     return target.of_kind.most_bytes(target.spec)

@@ -53,6 +53,11 @@ class Site:
         """The hosts of a group."""
         return [host for host in self.hosts if group in host.groups]
 
+    def answers(self, group: str | None = None) -> list[Json]:
+        """What hosts answered: those of a group, or all."""
+        hosts = self.in_group(group) if group else self.hosts
+        return [host.answer for host in hosts if host.answer]
+
 
 def inspect(inventory: Path, tuned: bool = False) -> Site:
     """Ask all hosts of an inventory. Raises StudyError when it cannot be read.

@@ -53,7 +53,7 @@ def _facts(host: Host) -> tuple[str, ...]:
 
 def destroyed(site: Site, target: Target) -> list[str]:
     """What claiming and measuring this target will overwrite or delete."""
-    claimed = any(host.answer and host.answer.get("claim") for host in site.hosts)
+    claimed = any(answer.get("claim") for answer in site.answers())
     return [target.of_kind.destroys(target.spec, claimed)]
 
 
