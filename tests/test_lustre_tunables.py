@@ -77,6 +77,7 @@ def test_the_studys_tunables_are_set_on_the_own_mount_read_back_and_put_back(
     assert knobs.now(RPCS) == {"256"} and knobs.now(RPCS, NEIGHBOUR) == {"8"}
     again = tune.tune(spec, request, False)
     assert not again["changed"] and again["tunables"] == answer["tunables"], "what was there before is kept"
+    assert not tune.tune(spec, request, True)["changed"], "nor would it be"
     following = tune.tune(spec, {"tuning": {"max_read_ahead_mb": 512}}, False)
     assert f"{RPCS}: 256 -> 8 at 2 connections" in following["proof"], "the next study has it no more"
     assert set(following["tunables"]) == {"max_read_ahead_mb"} and knobs.now(RPCS) == {"8"}

@@ -6,7 +6,7 @@ It offers `acts(site, target, plans, phases) -> list[Act]`: what is done with th
 - `Site`: the hosts of the inventory, with `in_group`; `names_of(site, group)`: the hosts of a group in words;
   `may_be_root(site)`: whether clients do what needs root;
 - `DeclaredTarget`: the target as its inventory declares it;
-- `Plan`: a study on it. Of several plans `by_state(plans)` has the steps of each state, `missing_cells(plans)` the
+- `Plan`: a study on it. `by_state(plans)` has the steps of each state of several plans, `missing_cells(plans)` their
   cells; `changes_server_cache(plans)`: whether a cell sets the caches of servers;
 - `EVERY_S`: how often the probe for others looks at least.
 """

@@ -1,9 +1,9 @@
 """What a kind of target with servers of its own acts with, beside fsage.api.host, helper and model: Python 3.9.
 
-Its clients share a file system that servers hold. A target is a directory there, or all of it.
-src/fsage/studies/lustre is the model of such a kind.
+Its clients share a file system that servers hold. A target is a directory there, or all of it. Read
+src/fsage/studies/lustre as the model.
 
-Its class:
+The class of the kind:
 
 - `Directory`: the base of its class, a directory that is emptied by deleting. `offer` returns an `Offer`: what can be
   claimed, on which mount, and what the claim notes besides;
@@ -17,7 +17,7 @@ Servers:
 - `ServedOsts`: the base of a target's `osts`, where its files lie on servers' targets. It is one of the `Servers`;
 - `Servers`: what has `ask_servers(do=NAME)`, which calls the function NAME of the class' table `remote` on each server.
   One answer holds `MOST_ENDS` numbers of free extents at most;
-- `Request`: what a verb of the class' table `verbs` is asked for. A playbook calls it on each server;
+- `Request`: what a verb of the class' table `verbs` gets. A playbook calls it on each server;
 - `Silent`: a program did not end in time (`run` with `timeout`).
 
 How much files may take:

@@ -27,7 +27,7 @@ A study may use what follows of it; all else may change:
 - `filesystems`: `F2fs`, and the `Defragmenter` of a file system; `geometry`: `why_not` made like another one;
 - `ext4`: `of_command`, a store by dumpe2fs; `dumpe2fs`: `read_header`;
 - `freespace`: `Counting`, `ONCE` as most use it, and the `BUCKETS` of sizes, of which each extent has its `bucket`;
-- `servers`: `parse_lfs_df`, by which each `Ost` told how full it is, or was `Silent`;
+- `servers`: `parse_lfs_df` returns a `Read`: each `Ost` that told how full it is, and who was `Silent`;
 - `store`: `Store`, what is known of one, `without` what is of the device (`OF_DEVICE`); `NotThisText`;
 - `machine`: a `Mount` of this machine: all `mounts`, the one `mounted_at` a place, the one that holds a path
   (`mount_of`). `plain` text of the kernel's tables; `loop_info` of a device; the `regular_files` below a folder.

@@ -221,14 +221,15 @@ def tune(
 ) -> tuple[bool, list[str], Json]:
     """Have a target set `wanted` (name -> whole number) and nothing else: what it set before goes back.
 
-    Returns whether anything changed (or would), a sentence for each, and for each name `asked`, `before` and `now`, or
-    `unsupported`.
+    Returns whether anything changed (or would), a sentence for each, and for each name `asked`, `before` (what was
+    there first) and `now`, or `unsupported`.
     """
     fsname = holder["fsname"]
+    firsts = settings.notes(TUNABLES.name)
     noted: Json = {}
     sentences: list[str] = []
-    values: Values = {}
     desired: Values = {}
+    changed = False
     for name, value in sorted(wanted.items()):
         if name in OF_LUSTRE and (isinstance(value, bool) or not isinstance(value, int)):
             raise Refusal(f"tuning: {name} is {value!r}: a whole number is wanted, as Lustre gives it back")
@@ -241,30 +242,17 @@ def tune(
             noted[name] = {"asked": value, "unsupported": why}
             sentences.append(f"{name}: unsupported, {why}")
             continue
-        noted[name] = {"asked": value, "before": has, "now": has}
-        values |= has
-        desired |= dict.fromkeys(has, str(value))
+        before = {full: firsts.get(full, {}).get("first", now) for full, now in has.items()}
+        noted[name] = {"asked": value, "before": before, "now": dict.fromkeys(has, str(value))}
+        desired |= noted[name]["now"]
         changes = [(full, now, str(value)) for full, now in has.items() if now != str(value)]
+        changed = changed or bool(changes)
         sentences += sentences_of(changes) or [f"{name}: {value} (unchanged)"]
     stale = _stale(holder, desired)
     if check:
-        changed = bool(stale) or any(values[full] != value for full, value in desired.items())
-        return (
-            changed,
-            [*sentences, *(f"{name}: would be put back" for name in sorted(set(map(tunable, stale))))],
-            noted,
-        )
-    if desired or stale:
-        steps = lctl.tune(fsname, holder, desired)
-    else:
-        steps = []
-    firsts = settings.notes(TUNABLES.name)
-    for entry in noted.values():
-        if "unsupported" not in entry:
-            entry["before"] = {
-                full: firsts.get(full, {}).get("first", value) for full, value in entry["before"].items()
-            }
-            entry["now"] = {full: desired[full] for full in entry["now"]}  # as read back
+        back = sorted(set(map(tunable, stale)))
+        return changed or bool(back), [*sentences, *(f"{name}: would be put back" for name in back)], noted
+    steps = lctl.tune(fsname, holder, desired) if desired or stale else []
     return bool(steps), [*sentences, *sentences_of(step for step in steps if step[0] in stale)], noted
 
 

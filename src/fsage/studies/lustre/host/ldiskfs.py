@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fsage.api.helper import settings
 from fsage.api.host import run
-from fsage.api.model import MIB, Failure, Refusal, Spec
+from fsage.api.model import MIB, Failure, Json, Refusal, Spec
 from fsage.api.target import Request, declaration, files, holder_of, places, preallocation
 from fsage.layouts import dumpe2fs
 from fsage.layouts.store import NotThisText
@@ -286,21 +286,20 @@ def prealloc_osts(declared: Mapping[str, object], request: Request, check: bool)
     if restore and not check:
         files.remove(path)
         places.remove_empty(path.parent, path.parent.parent)
-    now = {ost.name: {**before[ost.name], **changed.get(ost.name, {})} if check else ost.now() for ost in osts}
     touched = [key for key, of in OF.items() if of & set(wanted) or any(key in own for own in changed.values())]
-    steps = {ost.name: [(key, before[ost.name][key], now[ost.name][key]) for key in touched] for ost in osts}
+    proof = []
+    answers: Json = {}
+    for ost in osts:
+        then = before[ost.name]
+        now = {**then, **changed.get(ost.name, {})} if check else ost.now()
+        answers[ost.name] = {"before": {key: then[key] for key in touched}, "now": {key: now[key] for key in touched}}
+        for key in touched:
+            proof.append(f"{ost.name} ({ost.device}): {key} {preallocation.step_words(then[key], now[key])}")
     return {
         "changed": bool(changed),
         "msg": f"{len(osts)} ldiskfs OSTs of {fsname} on {host}",
-        "proof": [
-            f"{ost.name} ({ost.device}): {key} {preallocation.step_words(was, has)}"
-            for ost in osts
-            for key, was, has in steps[ost.name]
-        ],
-        "osts": {
-            ost: {"before": {key: was for key, was, _ in changes}, "now": {key: has for key, _, has in changes}}
-            for ost, changes in steps.items()
-        },
+        "proof": proof,
+        "osts": answers,
     }
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from fsage.api.helper import settings
-from fsage.api.model import JsonView, Spec
+from fsage.api.model import Json, JsonView, Spec
 from fsage.api.target import declaration, holder_of, noted_tunables
 
 from ..helper import lctl
@@ -20,26 +18,27 @@ from . import server_cache
 def of_client(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:
     """A sentence for each setting of this client, for the mount of a place, that is not as a study's `tuning` says."""
     holder: settings.Holder = {**holder_of(spec), "fsname": fsname}
-    wrong = []
+    sentences = []
     if settings.notes(TUNABLES.name):
         of_mount = f"-{clients.instance_of(place, fsname)}."
         for name, entry in _others(TUNABLES.name, holder):
             if of_mount in name and str(tuning.get(tunable(name))) != entry["set"][-1]["value"]:
-                wrong.append((name, entry, lctl.get(name).get(name)))
-    return [*_sentences(wrong, "the study does not name it"), *_not_as_named(spec, place, fsname, tuning)]
+                sentences += _sentence(name, entry, lctl.get(name).get(name), "the study does not name it")
+    return [*sentences, *_not_as_named(spec, place, fsname, tuning)]
 
 
 def of_server(spec: Spec) -> list[str]:
     """A sentence for each setting of this server's OSTs that others have set."""
     holder = holder_of(spec)
-    wrong = []
+    why = f"target {spec['name']} has not set it"
+    sentences = []
     for name, entry in _others(ldiskfs.KIND, holder):
         if not _holds(holder, entry):
-            wrong.append((name, entry, _text(Path(name))))
+            sentences += _sentence(name, entry, _text(Path(name)), why)
     for name, entry in _others(server_cache.DATASETS.name, holder):
         if not _holds(holder, entry):
-            wrong.append((name, entry, server_cache.DATASETS.read([name])[name]))
-    return _sentences(wrong, f"target {spec['name']} has not set it")
+            sentences += _sentence(name, entry, server_cache.DATASETS.read([name])[name], why)
+    return sentences
 
 
 def _not_as_named(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> list[str]:
@@ -57,7 +56,7 @@ def _not_as_named(spec: Spec, place: Path, fsname: str, tuning: JsonView) -> lis
     ]
 
 
-def _others(kind: str, holder: settings.Holder) -> list[tuple[str, Any]]:
+def _others(kind: str, holder: settings.Holder) -> list[tuple[str, Json]]:
     """What is noted of a kind on the holder's file system."""
     noted = sorted(settings.notes(kind).items())
     return [(name, entry) for name, entry in noted if entry["set"][-1]["fsname"] == holder["fsname"]]
@@ -69,13 +68,13 @@ def _holds(holder: settings.Holder, entry: JsonView) -> bool:
     return any(settings.same(holder, other) and other["value"] == in_force for other in entry["set"])
 
 
-def _sentences(wrong: Iterable[tuple[str, Any, object]], why: str) -> list[str]:
-    """A sentence for each setting that still has the noted value: a new mount has Lustre's own again."""
-    in_force = [(name, entry) for name, entry, now in wrong if now != entry["first"]]
+def _sentence(name: str, entry: Json, now: object, why: str) -> list[str]:
+    """A sentence for a setting that still has the noted value: a new mount has Lustre's own again."""
+    if now == entry["first"]:
+        return []
     return [
         f"{name} of {os.uname().nodename} is {_shown(entry['set'][-1]['value'])}, was {_shown(entry['first'])}, and "
         f"{why}: {settings.described(entry['set'][-1])} noted it. It goes back when its run ends, or by its release"
-        for name, entry in in_force
     ]
 
 
