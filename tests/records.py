@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
+
 from fsage import dataset, report
 from fsage.analysis import comparisons as of_rows
 from fsage.analysis.groups import labelled_samples
@@ -178,6 +180,24 @@ def contents(study, records, tmp_path, evidence=None, **more):
     long = [sentence.text for sentence in found if sentence.words > LINT.LONGEST]
     assert not long, long
     return page
+
+
+def table_of(rows):
+    """A table of records from what its rows have; all else is missing."""
+    types = {name: column.type for name, column in dataset.COLUMNS.items()}
+    types |= {name: "str" for row in rows for name in row if "." in name}
+    return pd.DataFrame(rows, columns=list(types)).astype(types)
+
+
+def gave_nothing(record, why, status="failed"):
+    """Let a record be one of a cell without a result."""
+    record.update(status=status, why=why, metrics={}, phases=[])
+
+
+def titled(parts, title):
+    """The one of some figures, or of some sections, that has this title."""
+    [found] = [part for part in parts if part.title == title]
+    return found
 
 
 def comparisons(frame, study):

@@ -7,7 +7,7 @@ import resource
 
 import pandas as pd
 import pytest
-from records import CONFIG, PLAIN, make_records, store, words
+from records import CONFIG, PLAIN, gave_nothing, make_records, store, words
 
 from fsage import dataset
 from fsage.report.compare import CompareError, _names, compare, compared, history
@@ -99,7 +99,7 @@ def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(tmp_p
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
     def failed(record):
-        record.update(status="failed", why='"no"', metrics={})
+        gave_nothing(record, "no")
 
     before, other = table(tmp_path / "a", states=STATES[:1]), table(tmp_path / "b", states=STATES[1:2])
     with pytest.raises(CompareError, match=r"no state and cell is in both\. .* has 10\.00@264M; .* has 10\.50@264M"):
@@ -122,7 +122,7 @@ def test_a_place_that_one_alone_has_is_left_out(tmp_path):
 def test_what_not_all_results_have_is_said_to_be_left_out_of_a_history(tmp_path):
     def partial(record):
         if record["state"].startswith("10."):
-            record.update(status="failed", why="no", metrics={})
+            gave_nothing(record, "no")
 
     results = [quick(tmp_path, 1), quick(tmp_path, 2, partial)]
     said = "The figures leave out 2 groups that not all results have, in states 10.00@264M."

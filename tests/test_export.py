@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from records import CONFIG, make_evidence, make_records, store
@@ -20,6 +22,7 @@ from fsage.records.store import Reason, write_manifest
 pytestmark = pytest.mark.usefixtures("figures_undrawn")
 STUDY = CONFIG / "quickstart.yaml"
 INVENTORY = CONFIG.parent / "inventories" / "local"
+MS_RDONLY = 1
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +56,25 @@ def test_the_same_report_is_made_from_a_crate(plan, crate, tmp_path) -> None:
         assert (tmp_path / "again" / path).read_bytes() == (there / path).read_bytes(), path
 
 
+@contextmanager
+def small_disk(place, flags=0) -> Iterator[None]:
+    """A file system of 64 KiB at a place."""
+    mounting.mount_call("fsage-test", str(place), "tmpfs", flags, "size=64k")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["made", "made.zip"])
 def test_on_a_full_disk_nothing_is_half_made_and_it_is_named(plan, crate, tmp_path, capfd, name) -> None:
-    mounting.mount_call("fsage-test", str(tmp_path), "tmpfs", 0, "size=64k")
-    try:
+    with small_disk(tmp_path):
         with pytest.raises(CrateError, match=rf"/{name}: No space left on device$"):
             export(plan, STUDY, INVENTORY, tmp_path / name)
         with pytest.raises(OSError, match="No space left on device"):
             remake(crate, tmp_path / name)
         assert not list(tmp_path.iterdir()) and not capfd.readouterr().err
-    finally:
-        subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
 def test_ctrl_c_in_a_zip_leaves_nothing_and_says_nothing(plan, tmp_path, monkeypatch, capfd) -> None:
@@ -81,13 +91,10 @@ def test_ctrl_c_in_a_zip_leaves_nothing_and_says_nothing(plan, tmp_path, monkeyp
 
 @pytest.mark.root
 def test_a_folder_that_cannot_be_written_is_named_and_nothing_hidden_in_it(plan, crate, tmp_path) -> None:
-    mounting.mount_call("fsage-test", str(tmp_path), "tmpfs", 1, "size=64k")  # MS_RDONLY
-    try:
+    with small_disk(tmp_path, MS_RDONLY):
         for make in (lambda to: export(plan, STUDY, INVENTORY, to), lambda to: remake(crate, to)):
             with pytest.raises(CrateError, match=f"/made: this user cannot write to {tmp_path}; name another place"):
                 make(tmp_path / "made")
-    finally:
-        subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
 @pytest.mark.long

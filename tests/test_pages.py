@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from browser import PROGRAM, Browser, Seen, axe_core
 from recorded import STUDIES, measured, taken, taken_states
-from records import TARGET, contents, make_evidence, make_records, make_store, store, traced
+from records import TARGET, contents, gave_nothing, make_evidence, make_records, make_store, store, traced
 from tiers import first_of
 
 from fsage import dataset
@@ -63,7 +63,7 @@ def pages(request, quickstart, tmp_path_factory) -> list[Path]:
     records = make_records(quickstart)
     requests = store([traced(dict(records[-1]))], root / "traces")
     for record in records[3:5]:
-        record.update(status="failed", why="write: exit code 1", metrics={})
+        gave_nothing(record, "write: exit code 1")
     layouts = make_evidence(quickstart, root / "evidence")
     texts = {"quickstart": drawn(contents(quickstart, records, root / "a", layouts, traced=requests))}
     for name in request.param:
@@ -78,7 +78,7 @@ def pages(request, quickstart, tmp_path_factory) -> list[Path]:
         dataset.write(frame, tables[-1])
     if request.param:
         for record in records:
-            record.update(status="failed", why="write: exit code 1", metrics={}, phases=[])
+            gave_nothing(record, "write: exit code 1")
         texts["failed"] = drawn(contents(quickstart, records, root / "b"))
         texts["history"] = history(tables, root / "history").read_text(encoding="utf-8")
     for name, text in texts.items():

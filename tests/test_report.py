@@ -20,10 +20,12 @@ from records import (
     Page,
     build,
     contents,
+    gave_nothing,
     make_evidence,
     make_records,
     planned,
     store,
+    titled,
     traced,
     undrawn,
     words,
@@ -60,10 +62,10 @@ def series1(tmp_path_factory):
     study = load_study(root / "series1.yaml")
     records = make_records(study)
     for record in [record for record in records if record["kind"] == "planned"][40:43]:
-        record.update(status="failed", why="write: exit code 1", metrics={})
+        gave_nothing(record, "write: exit code 1")
     frame = dataset.load(store([record for record in records if record["state"] != "40.60@264M"], root / "records"))
     page = report.contents(study, TARGET, frame, plan_cells=planned(study), states={}, claim=CLAIM)
-    drawn = draw([figure for figure in page.figures if figure.title == PLANE], page.stamp, root / "figures")
+    drawn = draw([titled(page.figures, PLANE)], page.stamp, root / "figures")
     return SimpleNamespace(study=study, frame=frame, page=undrawn(page, drawn), folder=root / "figures")
 
 
@@ -352,7 +354,7 @@ def test_what_records_say_is_text_and_never_markup(quickstart, tmp_path):
         record["conditions"]["device_model"] = {"label": bad}
         record["phases"][0]["argv"].append(bad)
         record["conditions"]["tunables"] = {bad: {"asked": bad, "before": [bad], "now": [bad]}}
-    records[0].update(status="failed", why=bad, metrics={})
+    gave_nothing(records[0], bad)
     page = build(quickstart, records, tmp_path)
     assert str(markupsafe.escape(bad)) in page
     assert page.count("<script>") == 1 and "<img" not in page
@@ -370,7 +372,7 @@ def test_a_single_cell_makes_a_report_that_says_how_little_it_is(quickstart, tmp
 def test_kinds_of_cells_and_skipped_ones_are_counted_apart(quickstart, tmp_path):
     records = make_records(quickstart)
     skipped = next(record for record in records if record["kind"] == "planned")
-    skipped.update(status="skipped", why="the interval is narrow enough", metrics={})
+    gave_nothing(skipped, "the interval is narrow enough", "skipped")
     text = words(build(quickstart, records, tmp_path))
     assert "19 of 20 planned cells measured, 1 skipped ; apart from these 2 traced" in text
     assert "Every planned cell that was not skipped has a valid record." in text

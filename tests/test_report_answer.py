@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from records import MODEL, build, contents, make_records, planned, store, words
+from records import MODEL, build, contents, gave_nothing, make_records, planned, store, table_of, words
 
 from fsage import dataset, report
 from fsage.analysis.conditions import conditions
@@ -57,7 +57,7 @@ def test_the_answer_is_a_sentence_in_words_of_the_field(quickstart, tmp_path, wr
 
 FIRST = {"state": "A", "cell": "b", "warnings": "lost.", "waits": 1, "wait_seconds": 3.0}
 LOOKED = {"sentinels": {}, "samples": 0, "drifts": Drifts(0, []), "shown": 3, "alpha": 0.05}
-READ_ONCE = Reads(pd.DataFrame({"y": [1.0]}), 1, 1.0, None, Trend(None, None, 1, "too few"))
+READ_ONCE = Reads(pd.DataFrame({"y": [1.0]}), 1, 1.0, None, Trend(None, None, "too few"))
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,7 @@ OPEN = Finding(Ratio(0.99, Interval(0.9, 1.1, 0.94), 5, 5), 0.6)
 
 def measured(**columns):
     """Three samples of an aged state, and three of a whole one."""
-    rows = pd.DataFrame({"state": ["aged"] * 3 + ["whole"] * 3, "structure": pd.NA, "target": "local"})
-    return rows.assign(**columns)
+    return table_of([{"state": state, "target": "local"} for state in ["aged"] * 3 + ["whole"] * 3]).assign(**columns)
 
 
 FEW, SOME = "the measured file has 17 to 33 jumps instead of none", [17, 24, 33]
@@ -122,8 +121,9 @@ def test_a_cause_is_named_where_the_charges_account_for_the_difference(jumps, se
 
 
 def test_the_charges_of_a_layout_are_its_bytes_over_the_time_of_its_places():
-    rows = pd.DataFrame({"state": ["aged"] * 4 + ["whole"] * 4, "structure": [1, 1, 2, 2] * 2, "place": [1, 2] * 4})
-    rows = rows.assign(target="local", layout_digest=list("aabb") * 2, model_seconds=[1, 2] * 2 + [1] * 4)
+    rows = table_of([{"state": state, "target": "local"} for state in ["aged"] * 4 + ["whole"] * 4])
+    rows = rows.assign(structure=[1, 1, 2, 2] * 2, place=[1, 2] * 4)
+    rows = rows.assign(layout_digest=list("aabb") * 2, model_seconds=[1, 2] * 2 + [1] * 4)
     finding = Finding(Ratio(0.667, Interval(0.66, 0.68, 0.94), 5, 5), 0.03)
     assert in_layout(rows.assign(measured_jumps=[9] * 4 + [0] * 4), "aged", "whole", [finding]).cause == "pieces"
 
@@ -180,7 +180,7 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
     why = "reduced from 384 MiB in all states: 80.00@264M has room for 323 MiB"
     for record in records:
         if record["state"].startswith("80.50"):
-            record |= {"status": "failed", "why": "write: No space left on device", "metrics": {}}
+            gave_nothing(record, "write: No space left on device")
         elif record["state"].startswith("80.00"):
             record["conditions"] |= {"amount_mib": 320, "amount_source": why}
     lines = lines_of(quickstart, records, tmp_path / "a")
@@ -197,8 +197,7 @@ def test_why_samples_are_missing_stands_on_the_first_screen(quickstart, tmp_path
 
 def test_a_kernel_that_cells_name_is_no_condition_and_another_one_is():
     columns = {"state": "80.50", "cell": "a", "layout_digest": "d", "device_model": "none", "params": ""}
-    columns |= dict.fromkeys(["recipe", "capacity_percent", "fragmentation_percent", "file_size_bytes", "reference"])
-    rows = pd.DataFrame([{**columns, "kernel": kernel} for kernel in ("5.10.46", "7.2.7")])
+    rows = table_of([{**columns, "kernel": kernel} for kernel in ("5.10.46", "7.2.7")])
     assert "Samples differ in kernel: 5.10.46: 1 sample, 7.2.7: 1 sample." in conditions(rows)
     rows["mb_max_linear_groups"] = [None, 0.0]  # Linux 5.10 has no such setting
     assert len(conditions(rows)) == 3

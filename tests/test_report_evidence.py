@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from records import MODEL, PLAIN, build, contents, make_evidence, make_records, store, traced, undrawn, words
+from records import MODEL, PLAIN, build, contents, make_evidence, make_records, store, titled, traced, undrawn, words
 from studies import blocks
 
 from fsage.study import Study
@@ -59,7 +59,7 @@ def test_small_requests_elsewhere_do_not_stretch_a_trace(quickstart, tmp_path):
     for name, value in {"seconds": 0.5, "offset_bytes": 15 << 30, "bytes": 4096, "write": True}.items():
         columns[name].append(value)
     page = contents(quickstart, records, tmp_path, traced=store([record], tmp_path / "traced"))
-    [trace] = [figure for figure in page.figures if figure.title == "Requests at 80.50, write phase"]
+    trace = titled(page.figures, "Requests at 80.50, write phase")
     _, writes, small = trace.clouds
     assert len(writes.xs) == 300 and small.ys == (15 << 30,)
     assert trace.y.limits[1] < 1 << 30 and trace.note == "small requests elsewhere: 1"
@@ -71,10 +71,9 @@ def test_states_whose_names_begin_alike_are_told_apart(tmp_path):
     evidence = make_evidence(study, tmp_path / "states")
     names = sorted(evidence)
     found = contents(study, make_records(study), tmp_path, evidence=evidence)
-    of_title = {figure.title: figure for figure in found.figures}
     [strips] = [figure.strips for figure in found.figures if figure.title.startswith("Free space, ")]
-    assert sorted(strips) == sorted(of_title["Free space by size of its extents"].shares) == names
-    assert sorted(of_title["Extents over layouts and places"].x.ticks.values()) == names
+    assert sorted(strips) == sorted(titled(found.figures, "Free space by size of its extents").shares) == names
+    assert sorted(titled(found.figures, "Extents over layouts and places").x.ticks.values()) == names
 
 
 def test_of_several_layouts_each_state_that_is_compared_is_shown(tmp_path):
@@ -90,9 +89,9 @@ def test_of_several_layouts_each_state_that_is_compared_is_shown(tmp_path):
     study = Study.model_validate(blocks(states=states, headline=headline))
     evidence = make_evidence(study, tmp_path / "states")
     found = contents(study, make_records(study)[::-1], tmp_path, evidence=evidence)
-    [latency] = [section for section in found.sections if section.title == "Latency"]
+    latency = titled(found.sections, "Latency")
     assert {row[0] for row in latency.table[1:]} == {"10.00@264M", "80.50@264M"}
-    [free] = [figure for figure in found.figures if figure.title == "Free space by size of its extents"]
+    free = titled(found.figures, "Free space by size of its extents")
     assert [name.partition("+")[0] for name in free.shares] == ["10.00", "80.50"]
 
 
@@ -100,7 +99,7 @@ def test_of_several_layouts_each_state_that_is_compared_is_shown(tmp_path):
 def test_each_store_has_a_strip(quickstart, tmp_path):
     evidence = make_evidence(quickstart, tmp_path / "states", stores=2)
     page = contents(quickstart, make_records(quickstart), tmp_path, evidence=evidence)
-    [free] = [figure for figure in page.figures if figure.title == "Free space, 10.00 to 80.50"]
+    free = titled(page.figures, "Free space, 10.00 to 80.50")
     assert "80.50 · 1" in free.strips and len(free.strips) == 4 * 2
 
 

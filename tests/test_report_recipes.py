@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from recorded import measured, taken, taken_states
-from records import CONFIG, PLAIN, build, contents, make_records, store, undrawn
+from records import CONFIG, PLAIN, build, contents, gave_nothing, make_records, store, titled, undrawn
 
 from fsage import dataset
 from fsage.analysis.groups import summarise
@@ -63,7 +63,7 @@ def test_page_of_a_preallocation_study_has_its_figures():
     assert "Writes, share of the clean rate" in page and "Reads, share of the clean rate" in page
     assert "writes ≥ 89% and reads ≥ 82% of a clean file system" in page
     assert "Mean extent of the measured files" in page and "Free space by size of its extents" in page
-    rates = next(each for each in found.figures if each.title == "Rates over fullness, preallocation of 1 MiB")
+    rates = titled(found.figures, "Rates over fullness, preallocation of 1 MiB")
     assert {level.of for level in rates.levels} == {each.label for each in rates.series} == {"writes", "reads"}
     full = {each.label: each.points[-1].y for each in rates.series}
     assert all(full[level.of] < level.value for level in rates.levels), "slower than clean"
@@ -108,7 +108,7 @@ def test_a_target_that_has_none_of_the_layouts_is_told_so(tmp_path):
     why = "pattern IOR.4: stripe counts 4 and 8 both become 1 on 2 OSTs"
     for record in records:
         record["layout"]["notes"]["stripe"] = {"osts": 2, "unsupported": why}
-        record.update(status="unsupported", why=why, metrics={}, phases=[])
+        gave_nothing(record, why, "unsupported")
     page = build(load_study(CONFIG / "striping.yaml"), records, tmp_path)
     assert "Throughput of each layout" not in page and f"Unsupported: {why}." in page
 
@@ -130,7 +130,7 @@ def test_metadata_cells_have_their_figures_and_enter_no_other(tmp_path):
 def test_how_much_is_measured_has_a_point_a_share(tmp_path):
     study = load_study(CONFIG / "amount.yaml")
     page = contents(study, make_records(study), tmp_path)
-    [section] = [each for each in page.sections if each.title == "How much is measured"]
+    section = titled(page.sections, "How much is measured")
     for figure in section.figures:
         assert [[point.x for point in line.points] for line in figure.series] == [[2.0, 5.0, 11.0]]
     assert [row[0] for row in section.table[1:]] == ["2", "5", "11"]
@@ -178,7 +178,7 @@ def test_page_of_a_study_of_what_is_hot_has_what_was_moved_and_gained(tmp_path):
     for record in records:
         if record["state"] == "4K.hot":  # as on a file system without such a call
             record["layout"]["notes"]["defragment"] = {"unsupported": why}
-            record.update(status="unsupported", why=why, metrics={}, phases=[])
+            gave_nothing(record, why, "unsupported")
         elif record["state"] == "4K.after":  # no better place was free
             record["layout"]["notes"]["defragment"]["moved_bytes"] = 0
     page = build(load_study(CONFIG / "iocontrol_hot.yaml"), records, tmp_path)
@@ -253,7 +253,7 @@ def test_beside_sqlite_a_whole_file_is_fair_to_fio_alone_on_it_not_to_a_query():
 def test_page_of_a_study_all_of_whose_cells_failed_says_why(tmp_path, name):
     records = taken(name)[:8]
     for record in records:
-        record.update(status="failed", why="write: IOR ended with code 1: There are not enough slots", metrics={})
+        gave_nothing(record, "write: IOR ended with code 1: There are not enough slots")
     page = build(measured(name), records, tmp_path)
     assert "There are not enough slots" in page and "No cell has a valid record yet" in page
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from records import TARGET, comparisons, make_records
+from records import TARGET, comparisons, make_records, titled
 from simulated import stays_below
 
 from fsage import dataset, report
@@ -109,7 +109,7 @@ def test_the_report_shows_each_target(study, tmp_path):
     target = TARGET.having(name=",".join(FACTORS))
     more: dict[str, Any] = {"plan_cells": [], "states": {}, "claim": None}
     page = report.contents(study, target, frame, **more)
-    section = next(section for section in page.sections if section.title == "Targets")
+    section = titled(page.sections, "Targets")
     assert "no difference was found" in section.text and "4 states that all targets measured" in section.text
     assert [row[0] for row in section.table] == ["target", *FACTORS] and len(section.figures) == 2
     path = report.build(page, frame, tmp_path / "report")

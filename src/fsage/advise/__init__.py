@@ -188,15 +188,15 @@ class AdviceRequest:
     Raises ValueError for numbers that are none.
     """
 
-    files: Distribution | None = None
-    at: At | None = None
-    mix: Mapping[str, Sequence[str]] | None = None
-    margin: float = 0.03
-    least_share: float = 0.9
-    cold_reads: float | None = None
+    files: Distribution | None
+    at: At
+    mix: Mapping[str, Sequence[str]]
+    margin: float
+    least_share: float
+    cold_reads: float | None
 
     def __post_init__(self) -> None:
-        shares = [share_of(name, texts) for name, texts in (self.mix or {}).items()]
+        shares = [share_of(name, texts) for name, texts in self.mix.items()]
         if shares and not sum(shares):
             raise Misuse("--mix: no measure has a share of the bytes")
         if not 0 <= self.margin < math.inf:
@@ -240,7 +240,7 @@ def advise(study: Study, records: pd.DataFrame, cells: list[PlannedCell], reques
     if request.cold_reads is not None and not getattr(of_recipe, "COLD_READS", False):
         raise ValueError(f"--cold-reads is of studies of defragmentation; study {study.name} has recipe {recipe}")
     try:
-        measured = gather(records, request.at or {}, request.mix or {})
+        measured = gather(records, request.at, request.mix)
         options = of_recipe.options(measured, study.states, request)
     except ValueError as error:
         raise ValueError(f"study {study.name}: {error}") from error
@@ -270,5 +270,5 @@ def _doubts(measured: Measured) -> Doubts:
     ours = rows["state"].isin(list(measured.seconds_per_mib))  # those left out of `measured.rows` among them
     taken = records.loc[rows.index[ours]]
     passes = records[(records["status"] == "valid") & (records["kind"] == "reference")].sort_values("began")
-    between = trend(passes["read_bw_mib_s"].dropna().tolist() if "read_bw_mib_s" in passes else [])
+    between = trend(passes["read_bw_mib_s"].dropna().tolist())
     return Doubts(drifts(taken).found, between, [*conditions(taken), basis(taken)])

@@ -160,7 +160,7 @@ def as_dict(advice: Advice, records: Mapping[str, Sequence[str]]) -> dict[str, o
         "requested": {
             "files": {"source": files.source, "sizes": len(files.files), "bytes": files.bytes, "empty": files.empty},
             "mix": dict(advice.measured.mix),
-            "at": {key: list(values) for key, values in (request.at or {}).items()},
+            "at": {key: list(values) for key, values in request.at.items()},
             "params": advice.measured.params,
             "cold_reads": request.cold_reads,
             "margin": request.margin,

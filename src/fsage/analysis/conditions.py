@@ -51,13 +51,13 @@ def labelled(samples: pd.DataFrame) -> pd.DataFrame:
     """The samples with what keeps them apart; those alike in AXES, `setting` and `part` may be pooled.
 
     - `state` without the seed, where a study repeats its states with several (column `structure`: 1, 2, ...; a
-      table without it has one layout a state, and so has one of which only one structure is measured yet)
+      table of which only one structure is measured yet has one layout a state)
     - `setting`: words for what of SETTING is not alike in all samples; '' where all is
     - `part`: '' in the layout that most samples of a group were taken in, else the digest of the other layout
     - `condition`: both in words, for labels; '' where nothing differs
     - `main`: whether a figure that shows each group once shows it: the commonest setting and layout
     """
-    structure = samples.get("structure", pd.Series(pd.NA, samples.index, "Int64"))
+    structure = samples["structure"]
     bare = samples["state"].str.replace(r"\+\d+(?=@)", "", regex=True)
     frame = samples.assign(
         state=samples["state"].where(structure.isna(), bare),
@@ -89,7 +89,7 @@ def unit_of(group: pd.DataFrame) -> str:
         of_structure = group.dropna(subset="structure").drop_duplicates("structure")
         if of_structure["layout_digest"].nunique() > 1:
             return LAYOUT
-    if "place" in group and group["place"].nunique() > 1:
+    if group["place"].nunique() > 1:
         return PLACE
     return SAMPLE
 
@@ -104,10 +104,7 @@ def units(group: pd.DataFrame, measure: str) -> Units:
     kind = unit_of(taken)
     if kind == SAMPLE:
         return Units(SAMPLE, dict(enumerate(taken[measure].tolist())))
-    if "place" in taken:
-        places = taken["place"].fillna(1)
-    else:
-        places = pd.Series(1, taken.index)
+    places = taken["place"].fillna(1)
     return Units(kind, _rates(taken[measure], places if kind == PLACE else taken["structure"], places))
 
 
@@ -138,14 +135,13 @@ def conditions(samples: pd.DataFrame) -> list[str]:
     """A sentence for each condition that is not alike in all samples; none where all is."""
     frame = labelled(samples)
     differing = _differing(samples)
-    codes = samples.get("code", pd.Series(dtype="str")).dropna()
     alike = ["state", "structure", "setting"]
     places = [(key[0], part["layout_digest"].str[:6]) for key, part in frame.groupby(alike, sort=False, dropna=False)]
     return words.sentences(
         "conditions",
         differing={SETTING[name]: _counts(differing[name]) for name in differing},
         usual=next(iter(frame.loc[frame["main"], "setting"]), ""),
-        codes=_counts(codes),
+        codes=_counts(samples["code"]),
         mixed=[(state, _counts(digests)) for state, digests in places if digests.nunique() > 1],
         shown=SHOWN,
     )

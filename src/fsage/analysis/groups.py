@@ -102,7 +102,7 @@ def medians(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     groups = rows.groupby([*AXES, "setting", "part"], sort=False, dropna=False)
     alike = groups.head(1)[[*AXES, *carried, "transfer_size_bytes", "condition", "main", "setting"]].to_dict("records")
     # A group of a hundred columns costs ten times as much as one of these.
-    used = rows[[name for name in (*OF_A_GROUP, *names) if name in rows.columns]]
+    used = rows[[*OF_A_GROUP, *names]]
     found = []
     for shared, (_, group) in zip(alike, used.groupby(groups.ngroup(), sort=False), strict=True):
         found += _rows(group, names, shared)

@@ -36,7 +36,7 @@ What else they use are modules. `dataset` has of rows of records:
 
 - `lines(title, rows, by, x, y)`: a line for each value of the column `by`; `Level`: a value to compare with;
 - `Axis`: its name, limits and ticks; `around`, `from_zero` and `powers` make one for rows;
-- `placed(rows, column)`: a place on an axis for each value of a column;
+- `placed(rows, column)`: a place on an axis for each value of a column; `doubling(rows, column)`: its logarithm;
 - `shares(title, amounts, x, y)`: shares by class; `Plane`: numbers over two axes, each a `Place`; `Strips`: free space;
 - `Figure`: any of them.
 

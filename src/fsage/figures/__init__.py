@@ -304,6 +304,14 @@ def placed(
     return rows.assign(x=rows[column].map(places)), dict(zip(places.values(), map(str, places), strict=True))
 
 
+def doubling(
+    rows: pd.DataFrame, column: str, written: Callable[[int], str] = round_size
+) -> tuple[pd.DataFrame, dict[float, str]]:
+    """The rows with `x`, the logarithm of a column whose levels double, as sizes do; and these levels as ticks."""
+    ticks = {math.log2(level): written(level) for level in sorted(rows[column].unique())}
+    return rows.assign(x=rows[column].astype("float64").map(math.log2)), ticks
+
+
 def shares(
     title: str, by_label: Mapping[str, Mapping[Any, float]], x: Axis, y: Axis, classes: Mapping[Any, str] | None = None
 ) -> Bars:

@@ -5,7 +5,6 @@ Where measured files lie, and whether that explains their time: extents over lay
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -18,8 +17,8 @@ from fsage.analysis.comparisons import of_state
 from fsage.analysis.groups import samples
 from fsage.analysis.words import few, short_names
 from fsage.base import Json
-from fsage.base.sizes import counted, round_size
-from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, lines, placed, shares
+from fsage.base.sizes import counted
+from fsage.figures import Axis, Figure, Lines, Point, Series, Strips, doubling, lines, placed, shares
 from fsage.layouts.store import StoreLayout as Store
 from fsage.layouts.store import StoresLayout as Layout
 from fsage.report.evidence import Evidence
@@ -140,11 +139,10 @@ def _aligned(chosen: dict[str, Layout]) -> Iterator[Figure]:
         for chunk_bytes, inside_bytes in inside.items():
             rows.append((state, chunk_bytes, 100 * inside_bytes / free_bytes))
     if rows:
-        table = pd.DataFrame(rows, columns=["line", "size", "median"])
-        ticks = {math.log2(size): round_size(size) for size in sorted(table["size"].unique())}
+        by_size, ticks = doubling(pd.DataFrame(rows, columns=["line", "size", "median"]), "size")
         x = Axis("size of an aligned chunk (a transfer)", ticks=ticks)
         y = Axis("share of free bytes, %", PERCENT)
-        yield lines("Free space in aligned chunks", table.assign(x=table["size"].map(math.log2)), "line", x, y)
+        yield lines("Free space in aligned chunks", by_size, "line", x, y)
 
 
 def _groups(chosen: dict[str, Layout]) -> Iterator[Figure]:
@@ -276,13 +274,11 @@ def extents(rows: pd.DataFrame, states: Sequence[str]) -> Figure | None:
 
 def over_jumps(rows: pd.DataFrame) -> Figure | None:
     """Time over jumps, and what the device charges where it is modelled."""
-    if JUMPS not in rows or rows[JUMPS].nunique() < 2:
+    if rows[JUMPS].nunique() < 2:
         return None
     series = []
     columns = {"write_seconds": "writing", "read_seconds": "reading", CHARGES: "charged by the device"}
     for column, label in columns.items():
-        if column not in rows:
-            continue
         points = []
         for jumps, taken in rows.dropna(subset=[column, JUMPS]).groupby(JUMPS)[column]:
             points.append(Point(float(jumps), float(taken.median()), samples=tuple(map(float, taken))))
@@ -295,19 +291,14 @@ def over_jumps(rows: pd.DataFrame) -> Figure | None:
 
 def slopes(rows: pd.DataFrame) -> list[list[str]]:
     """A row a phase: a line through the time of all files over their jumps, beside what the device charges for one."""
-    if JUMPS not in rows:
-        return []
-    rows = rows.assign(place=rows["place"].fillna(1) if "place" in rows else 1)
+    rows = rows.assign(place=rows["place"].fillna(1))
     return list(filter(None, [_slope(rows, phase) for phase in PHASES]))
 
 
 def _slope(rows: pd.DataFrame, phase: str) -> list[str]:
     seconds = f"{phase}_seconds"
-    if seconds not in rows:
-        return []
-    charged = [CHARGES] if CHARGES in rows else []
     known = rows.dropna(subset=[seconds, JUMPS])
-    files = known.groupby(["state", "layout_digest", "place"])[[seconds, JUMPS, *charged]].median().astype(float)
+    files = known.groupby(["state", "layout_digest", "place"])[[seconds, JUMPS, CHARGES]].median().astype(float)
     if files[JUMPS].nunique() < LEAST:
         return []
     from scipy import stats
@@ -315,7 +306,7 @@ def _slope(rows: pd.DataFrame, phase: str) -> list[str]:
     line = stats.linregress(files[JUMPS], files[seconds])
     reach = stats.t.ppf(0.975, len(files) - 2) * line.stderr
     rest = files[seconds] - line.intercept - line.slope * files[JUMPS]
-    of_model = files.dropna() if charged else files.iloc[:0]
+    of_model = files.dropna()
     model = stats.linregress(of_model[JUMPS], of_model[CHARGES]).slope if len(of_model) >= LEAST else None
     return [
         phase,

@@ -43,24 +43,17 @@ def latencies(samples: pd.DataFrame, states: Sequence[str]) -> Section | None:
     rows = medians(usual[usual["state"].isin(shown) | short.isin(shown)], names)
     if rows.empty:
         return None
-    rows = rows.assign(
-        phase=rows["measure"].str.partition("_latency_")[0],
-        percentile=rows["measure"].str.partition("_latency_")[2].str.removesuffix("_ms"),
-        short=rows["state"].str.partition("@")[0],
-    )
+    rows = rows.join(rows["measure"].str.extract("(?P<phase>.+)_latency_(?P<percentile>.+)_ms"))
+    rows = rows.assign(short=rows["state"].str.partition("@")[0])
     phases = list(dict.fromkeys(rows["phase"]))
     smallest = rows[rows["transfer_size_bytes"] == rows["transfer_size_bytes"].min()]
-    figures = []
-    for phase in phases:
-        drawn = _latencies_figure(phase, smallest[smallest["phase"] == phase], shown)
-        if drawn is not None:
-            figures.append(drawn)
+    figures = [_latencies_figure(phase, smallest[smallest["phase"] == phase], shown) for phase in phases]
     text = (
         "Completion latency of single transfers as fio counts it: the median over the iterations "
         f"(n = {counts(rows)}) of each percentile. Percentiles are shown only with enough transfers: 100 for p99, "
         "1000 for p99.9."
     )
-    return Section("Latency", text, figures, table=_table(rows, phases))
+    return Section("Latency", text, list(filter(None, figures)), table=_table(rows, phases))
 
 
 def _latencies_figure(phase: str, rows: pd.DataFrame, states: Sequence[str]) -> Lines | None:

@@ -232,7 +232,7 @@ def _one_layout(frame: pd.DataFrame) -> pd.Series:
 
 def warnings(frame: pd.DataFrame) -> list[str]:
     """A sentence where the targets' samples are kept apart."""
-    if "block" not in frame or frame["block"].isna().all():
+    if frame["block"].isna().all():
         return []
     return [
         "The targets are not pooled: age does not do the same to all of them, or too few samples show whether it "

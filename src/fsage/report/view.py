@@ -158,10 +158,7 @@ def in_layout(rows: pd.DataFrame, state: str, against: str, findings: Sequence[F
 
 def _range(side: pd.DataFrame, column: str) -> str:
     """'17 to 33', from the least to the most of the layouts and places; '' where that is not known."""
-    if column in side:
-        taken = side[column].dropna()
-    else:
-        taken = side.iloc[:0]
+    taken = side[column].dropna()
     if taken.empty:
         return ""
     least = float(taken.min())
@@ -175,8 +172,6 @@ def _range(side: pd.DataFrame, column: str) -> str:
 
 def _charged(in_state: pd.DataFrame, reference: pd.DataFrame) -> float | None:
     """The ratio of rates that the device's charges alone make."""
-    if CHARGES not in in_state:
-        return None
     sides = [side[side[CHARGES] > 0] for side in (in_state, reference)]
     rates = [units(side.assign(charged=1 / side[CHARGES]), "charged").values for side in sides]
     if all(rates):

@@ -29,7 +29,6 @@ class Trend:
 
     tau: float | None
     p: float | None
-    n: int
     why: str | None = None
 
 
@@ -42,11 +41,11 @@ def trend(values: Sequence[float]) -> Trend:
     n = len(values)
     least = 2 / math.factorial(min(n, 5))
     if least > ALPHA:
-        return Trend(None, None, n, f"{n} samples are too few: p can be no lower than {min(1.0, least):.2g}")
+        return Trend(None, None, f"{n} samples are too few: p can be no lower than {min(1.0, least):.2g}")
     from scipy import stats
 
     tau, p = _kendall(tuple(stats.rankdata(values).tolist()))
-    return Trend(tau, p, n)
+    return Trend(tau, p)
 
 
 @cache

@@ -10,7 +10,7 @@ def rates(data: Data) -> Section | None:
     rows = data.table.assign(x=data.table["axis.kept"])
     if rows["x"].nunique() < 2:
         return None
-    y = figures.Axis.with_zero("bandwidth, MiB/s", rows, 1.0)
+    y = figures.Axis.from_zero("bandwidth, MiB/s", rows, least=1.0)
     figure = figures.lines("Rates over what is kept", rows, "measure", figures.Axis("kept of each file, %"), y)
     [text] = words.sentences("cut/rates", kept=sorted(rows["x"].unique()))
     return Section("Writing beside cut files", text, [figure])

@@ -5,14 +5,12 @@ Rates, losses and scatter over capacity, over fragmentation and over the transfe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 
-from fsage.api.model import round_size
 from fsage.api.report import (
     Answer,
     Data,
@@ -150,9 +148,9 @@ def loss(data: Data) -> Section | None:
     aged = _aged(rows)
     plots = []
     for name, _, part in by_measure(rows):
-        of_aged = aged[aged["measure"].isin(part["measure"]) & aged["x"].notna()]
-        if of_aged["x"].nunique() > 1:
-            ticks = {math.log2(size): round_size(size) for size in sorted(of_aged["transfer_size_bytes"].unique())}
+        of_measure = aged[aged["measure"].isin(part["measure"])].dropna(subset="transfer_size_bytes")
+        of_aged, ticks = figures.doubling(of_measure, "transfer_size_bytes")
+        if len(ticks) > 1:
             x = figures.Axis("transfer size", ticks=ticks)
             y = figures.Axis.from_zero("loss against clean, %", aged, least=LEAST_POINTS)
             title = f"Loss of {name}s over transfer size"
@@ -176,7 +174,6 @@ def _losses(rows: pd.DataFrame) -> pd.DataFrame:
         median=100 * (1 - rows["median"]),
         low=100 * (1 - rows["high"]),
         high=100 * (1 - rows["low"]),
-        x=rows["transfer_size_bytes"].astype("float64").map(math.log2, na_action="ignore"),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from statistics import median
 
 import pandas as pd
@@ -130,7 +129,6 @@ def filler(data: Data) -> Section | None:
     if rows.empty:
         return None
     rows = rows.assign(
-        x=laid["request_size_bytes"].map(math.log2),
         request=laid["request_size_bytes"],
         way=laid["filler"].map(NAMES) + ", " + laid["files_at_once"].astype(str) + " at once",
     )
@@ -139,7 +137,7 @@ def filler(data: Data) -> Section | None:
         "is a loss. What the allocator did is part of the result: the table has in how many extents the measured files "
         "lie in both."
     )
-    ticks = {math.log2(size): round_size(size) for size in sorted(rows["request"].unique())}
+    rows, ticks = figures.doubling(rows, "request")
     ways = {way: way for way in sorted(rows["way"].unique())}
     x = figures.Axis("size of a request", ticks=ticks)
     y = figures.Axis.around("factor", rows, 1.0)

@@ -5,7 +5,6 @@ Throughput and time of each phase in each layout, the speed-up over the default 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -116,8 +115,8 @@ def scaling(data: Data) -> Section | None:
         return None
     rows = rows.dropna(subset="nodes")
     layout = rows["state"] + " (" + rows["kind"] + ")"
-    x = figures.Axis("nodes", ticks={math.log2(nodes): f"{nodes:g}" for nodes in sorted(rows["nodes"].unique())})
-    drawn = rows.assign(x=rows["nodes"].map(math.log2), layout=layout).drop(columns="state")
+    drawn, ticks = figures.doubling(rows.assign(layout=layout).drop(columns="state"), "nodes", "{:g}".format)
+    x = figures.Axis("nodes", ticks=ticks)
     plots = []
     for name, part in drawn.groupby("measure", sort=False):
         if part["rest"].nunique() > 1:
