@@ -24,7 +24,7 @@ from fsage.base import Failure, Refusal, typed
 from fsage.host.cells import measure
 from fsage.host.structure import files, work
 from fsage.host.structure.quota import Quota
-from fsage.host.targets import Target, claims, kinds
+from fsage.host.targets import Target, kinds
 from fsage.model import structure
 from fsage.model.structure import ALONE, Step
 from fsage.records import make_record
@@ -84,7 +84,7 @@ class Place:
         monkeypatch.setattr(stripes, "set_on", lambda *_: None)
         monkeypatch.setattr(stripes, "cut", lambda *_: [])
         monkeypatch.setattr(database, "_verify_stripes", lambda *_: None)
-        monkeypatch.setattr(database, "make_once", self.made)
+        monkeypatch.setattr(database, "_make_all", self.made)
 
     def target(self, kind: str, capacity: int, alone: bool = False, stripe_count: int = 1) -> Target:
         shutil.rmtree(self.point / "target", ignore_errors=True)
@@ -126,15 +126,13 @@ class Place:
             for number, total in enumerate(OSTS_MIB)
         ]
 
-    def made(self, target: Target, seed: int, volumes: int, each: int, check_lease: Any) -> tuple[Path, dict]:
+    def made(self, target: Target, step: Any, each: int, check_lease: Any, place: Path) -> dict:
         """Files as large as makeblastdb's."""
-        place = target.home / claims.KEPT
-        place.mkdir(parents=True, exist_ok=True)
-        for number in range(volumes):
+        for number in range(step.volumes):
             for suffix in model.SUFFIXES:
                 (place / f"{model.name_of(number)}{suffix}").write_bytes(b"")
             os.truncate(place / f"{model.name_of(number)}.nsq", each * model.PACKED_BYTES)
-        return place, {"bytes": 0}
+        return {"bytes": 0}
 
 
 @pytest.fixture(scope="module")

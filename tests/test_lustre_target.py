@@ -241,11 +241,11 @@ def test_a_scrub_after_which_objects_are_left_fails(whole: dict, site: Site) -> 
 
 
 def test_a_host_is_asked_whether_it_is_a_client_of_that_file_system(spec: dict) -> None:
-    found = probe.probe(spec, {}, False)["probe"]
+    found = probe.probe(spec, {})
     assert (found["lustre"], found["missing"]) == ("2.17.57_62_gc881f8ebcb", [])
     assert found["places"] == [{"directory": spec["directory"], "free_gib": 4.0}]
     other = {**spec, "lustre": {**spec["lustre"], "fsname": "home"}}
-    (missing,) = probe.probe(other, {}, False)["probe"]["missing"]
+    (missing,) = probe.probe(other, {})["missing"]
     assert "10.0.2.15@tcp:/home is declared" in missing
 
 
@@ -260,7 +260,7 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     site.answer(f"{front} n2 true")
     site.answer(f"{front} oss1 true", stderr="oss1: Permission denied (publickey).\n", rc=255)
     site.answer(f"{front} oss2 true")
-    (why,) = probe.probe(spec, {"hosts": hosts, "launches": True}, False)["probe"]["unreached"].items()
+    (why,) = probe.probe(spec, {"hosts": hosts, "launches": True})["unreached"].items()
     assert why[0] == "oss1" and why[1].endswith("Permission denied (publickey).")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # a user may there what the rules allow; nothing of it is called
     on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in VERBS[helper.SERVERS])]

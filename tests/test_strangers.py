@@ -115,7 +115,7 @@ def test_what_a_study_or_machine_has_not_is_named_before_anything_is_done(fsage,
     [
         (f"evidence . --files {'9' * 20}", ""),
         (f"fragments . --worst {'9' * 20}", ""),
-        ("count quickstart --layouts -3", "-3 is too small; allowed: at least 1"),
+        ("count quickstart --layouts -3", "'-3' is too small; allowed: at least 1"),
         ("count quickstart --layouts 1.5", "'1.5' is not a whole number"),
         ("evidence . --fail-on full=1000", "a percentage is at most 100"),
         ("evidence . --fail-on full", "it is NAME=NUMBER"),
