@@ -11,9 +11,9 @@ from typing import Any
 
 import preloaded
 import pytest
-import yaml
 from local_targets import claimed
 from lustre_site import Site, lustre_target, recorded, site_in
+from test_playbooks import inventory_of
 
 from fsage.base import MIB, Failure, Refusal
 from fsage.host.filesystems.xfs import ExtentSize
@@ -275,16 +275,12 @@ def test_a_write_is_one_and_its_error_is_said(tmp_path):
 @pytest.mark.root
 def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path, server):
     claim.claim(server.spec, {}, False)
-    this_host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {
-        "clients": {"hosts": {"c1": this_host}},
-        "servers": {"hosts": {"oss1": {**this_host, "tune_prealloc_proc": str(server.proc)}}},
-    }
-    inventory = tmp_path / "hosts.yml"
-    inventory.write_text(yaml.safe_dump({"all": {"children": groups, "vars": {"fsage_target": server.spec}}}))
+    inventory = inventory_of(tmp_path / "inventory", server.spec, servers=("oss1",))
+
+    proc = ("-e", f"tune_prealloc_proc={server.proc}")
 
     def play(extra: str, *words: str) -> str:
-        done = preloaded.call("ansible-playbook", "-i", inventory, "tune_prealloc.yml", *words, "-e", extra)
+        done = preloaded.call("ansible-playbook", "-i", inventory, "tune_prealloc.yml", *words, "-e", extra, *proc)
         assert done.returncode == 0 and "Traceback" not in done.stdout + done.stderr
         return done.stdout
 

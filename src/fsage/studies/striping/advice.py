@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from fsage.api.model import Segment, round_size
-from fsage.api.report import AdviceRequest, Choice, Measured, Options, dataset
+from fsage.api.report import AdviceRequest, Choice, Measured, Options
 
 from .model import object_bytes
 from .recipe import States
+from .report.layouts import stripes_of, words_of
 
 BY_MAP = ("striped_file", "netflow")
 """Workloads whose files are laid out by the map of stripes at any size; others tell of the file they used alone."""
@@ -20,11 +21,7 @@ def options(measured: Measured, declared: States, request: AdviceRequest) -> Opt
 
     What differs by less than the margin counts as alike: how evenly a file is shared out, and where its watermarks lie.
     """
-    layouts = {}
-    for state in measured.seconds_per_mib:
-        text = measured.notes.get(state, {}).get("stripe", {}).get("segments")
-        if text:
-            layouts[state] = [Segment(*part) for part in dataset.lists(text)]
+    layouts = stripes_of({state: measured.notes.get(state, {}) for state in measured.seconds_per_mib})
     if not layouts:
         raise ValueError("no record names the layout that it was measured in")
     file_bytes = next(iter(layouts.values()))[-1].end_bytes
@@ -94,7 +91,5 @@ def _alike(segments: list[Segment], other: list[Segment], margin: float) -> bool
 
 def _words(layout: list[Segment]) -> str:
     """'4 x 1 MiB to 80 MiB, then 8 x 1 MiB'."""
-    parts = []
-    for segment in layout:
-        parts.append(f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)} to {round_size(segment.end_bytes)}")
+    parts = [f"{words_of(segment)} to {round_size(segment.end_bytes)}" for segment in layout]
     return ", then ".join(parts).rpartition(" to ")[0]

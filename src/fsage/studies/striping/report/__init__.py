@@ -182,7 +182,7 @@ def answer(data: Data) -> Answer | None:
 
 def layouts_in_words(data: Data) -> dict[str, str]:
     """'4 stripes of 1 MiB, from 80 MiB on 8 of 1 MiB', for each state that the target has."""
-    return {state: _in_words(segments) for state, segments in stripes_of(data).items()}
+    return {state: _in_words(segments) for state, segments in stripes_of(data.notes).items()}
 
 
 def _in_words(segments: Sequence[Segment]) -> str:

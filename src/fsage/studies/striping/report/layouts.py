@@ -6,7 +6,7 @@ Tables of layouts: as cells verified them, with and without the servers' cache, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import pandas as pd
@@ -77,7 +77,7 @@ def layouts_axis(part: pd.DataFrame, data: Data) -> figures.Axis:
     Below a few names stand their stripes, one count after the other as the file grows: '4\u21928\u219216'.
     """
     states = part.drop_duplicates("x").set_index("x")["state"]
-    stripes = stripes_of(data)
+    stripes = stripes_of(data.notes)
     sets = set(states.str.extract(r"^([A-Za-z]+)\.", expand=False))
     label = "layout"
     names = states
@@ -99,11 +99,11 @@ def segments_of(text: str) -> list[Segment]:
     return [Segment(*segment) for segment in dataset.lists(text)]
 
 
-def stripes_of(data: Data) -> dict[str, list[Segment]]:
-    """The segments of each layout that the target has, in planned order, as its cells verified them."""
+def stripes_of(notes: Mapping[str, Json]) -> dict[str, list[Segment]]:
+    """The segments of each layout that the target has, by the notes of states, as cells verified them."""
     stripes = {}
-    for state, notes in data.notes.items():
-        text = notes.get("stripe", {}).get("segments")
+    for state, noted in notes.items():
+        text = noted.get("stripe", {}).get("segments")
         if text:
             stripes[state] = segments_of(text)
     return stripes
@@ -161,13 +161,14 @@ def _layout(noted: Json) -> list[str]:
     segments = segments_of(noted["segments"])
     if "volumes" in noted:
         return _volumes(noted, segments)
-    parts = [f"{_stripes(segment)} to {round_size(segment.end_bytes)}" for segment in segments]
+    parts = [f"{words_of(segment)} to {round_size(segment.end_bytes)}" for segment in segments]
     objects = [number for number, size in enumerate(object_bytes(segments)) if size]
     used = len({number % noted["osts"] for number in objects})
     return ["; ".join(parts), round_size(segments[-1].end_bytes), f"{used} of {noted['osts']}", str(len(objects))]
 
 
-def _stripes(segment: Segment) -> str:
+def words_of(segment: Segment) -> str:
+    """'4 x 1 MiB'."""
     return f"{segment.stripes} \u00d7 {round_size(segment.stripe_bytes)}"
 
 
@@ -176,7 +177,7 @@ def _volumes(noted: Json, segments: list[Segment]) -> list[str]:
     volumes = dataset.lists(noted["volumes"])
     of_segments, of_osts = zip(*volumes, strict=True)
     counts = Counter(of_segments)
-    parts = [f"{_stripes(segment)}: {counts[number]}" for number, segment in enumerate(segments)]
+    parts = [f"{words_of(segment)}: {counts[number]}" for number, segment in enumerate(segments)]
     osts = set(of_osts) - {None}  # Lustre's servers choose them, and say nothing
     where = f"{len(osts)} of {noted['osts']}" if osts else Section.NONE
     return ["; ".join(parts) + " volumes", round_size(noted["bytes"]), where, str(len(volumes))]
