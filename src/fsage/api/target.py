@@ -7,7 +7,7 @@ The class of the kind:
 
 - `Directory`: the base of its class, a directory that is emptied by deleting. `offer` returns an `Offer`: what can be
   claimed, on which mount, and what the claim notes besides;
-- `Dropped`: what `drop_caches` returns. `Connection`, `Look`: what `look` finds of a client's connections;
+- `Dropped`: what `drop_caches` returns. what `look` returns is of `signs` in fsage.api.model;
 - `declaration`: what is declared of a target. `complete(declared)` has every key, `home_of(spec)` is where its notes
   lie, `fsname_of(spec)` its file system; `path(key, value)` checks a path;
 - `existing(place)`: the directory in which a place is made; `SERVERS_KEPT`: a cell leaves servers' caches as they are.
@@ -40,12 +40,10 @@ Notes and rights:
 - `files`: `read_json`, `write_json` and `remove` of what must be found again after a power failure;
 - `places`: `opened`, `make_in` and `remove_empty` of directories, in places where others could put links;
 - `holder_of(spec, request)`: for whom something is set on a host (see `settings` in fsage.api.helper);
-- `noted_tunables(home)`: what tune_clients.yml set; `why_not_root()`: why root's helper cannot be called here;
-- `Visit`: what an instrument is made for: the target, the request and the hosts.
+- `noted_tunables(home)`: what tune_clients.yml set; `why_not_root()`: why root's helper cannot be called here.
 """
 
 from fsage.base.shell import Silent
-from fsage.host.instruments import Visit
 from fsage.host.kinds.directory import Directory, Offer
 from fsage.host.remote import ServedOsts
 from fsage.host.structure import fillers
@@ -60,5 +58,4 @@ from fsage.model import declaration, structure
 from fsage.model.answers import MOST_ENDS, Dropped
 from fsage.model.caches import SERVERS_KEPT
 from fsage.model.request import Request
-from fsage.model.signs import Connection, Look
 from fsage.model.structure import SLACK_BYTES

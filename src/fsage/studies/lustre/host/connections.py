@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fsage.api.model import Failure, Refusal, Spec, in_words
-from fsage.api.target import Connection, Look, declaration
+from fsage.api.model import Failure, Refusal, Spec, in_words, signs
+from fsage.api.target import declaration
 from fsage.layouts.machine import Mount
 
 from ..helper import lctl
@@ -22,10 +22,10 @@ LNET_TROUBLE = re.compile(
 WAITS = re.compile(r"^req_waittime +(\d+) samples \[\w+\] \d+ (\d+) (\d+) (\d+)", re.MULTILINE)
 
 
-def look(spec: Spec, below: Sequence[Mount]) -> Look:
+def look(spec: Spec, below: Sequence[Mount]) -> signs.Look:
     """Look at this client of the file system that a target is on, whose mounts are `below`."""
     absent: dict[str, str] = {}
-    seen: Look = {"absent": absent}
+    seen: signs.Look = {"absent": absent}
     for fsname in _fsnames(spec, below):
         try:
             seen["connections"] = connections(lctl.imports(fsname), _instance(fsname, below))
@@ -55,9 +55,9 @@ def _instance(fsname: str, below: Sequence[Mount]) -> str:
     return ""
 
 
-def connections(text: str, of_mount: str = "") -> dict[str, Connection]:
+def connections(text: str, of_mount: str = "") -> dict[str, signs.Connection]:
     """The connections of a client's mount in the output of `lctl get_param` (granted.imports)."""
-    seen: dict[str, Connection] = {}
+    seen: dict[str, signs.Connection] = {}
     for name, value in lctl.parse(text).items():
         if lctl.OF_SERVER.search(name):
             continue

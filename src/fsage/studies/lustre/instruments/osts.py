@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from fsage.api.host import Instrument
+from fsage.api.host import Instrument, Visit
 from fsage.api.model import Cell, Failure, Json, Phase, PhaseResult
-from fsage.api.target import Visit
 
 from ..helper import lctl
 from ..host import ldiskfs, space, stripes

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from fsage.api.helper import settings
-from fsage.api.host import Instrument, run
+from fsage.api.host import Instrument, Visit, run
 from fsage.api.model import Cell, Failure, Json, Phase, Spec
-from fsage.api.target import SERVERS_KEPT, Request, Visit, declaration, holder_of
+from fsage.api.target import SERVERS_KEPT, Request, declaration, holder_of
 
 from ..helper import lctl
 from ..model import lustre_of
