@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pandas as pd
 import preloaded
 import pytest
 import yaml
+from machine import wait_for
 from measuring import cell, observed
 from states import MIB, bring, fragment, populate
 from studies import blocks
@@ -133,9 +133,8 @@ def test_a_file_is_counted_where_a_timed_cell_has_it_twice_alike(spec):
 @pytest.mark.root
 def test_a_killed_count_leaves_no_loop_device_and_no_mount(new_target):
     states = [(f"60.{share}", [populate(60), fragment(share)]) for share in range(10, 90)]
-    program = "import json, sys; from fsage.host.verbs import count; count.main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-m", "fsage.host.verbs.count"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -145,22 +144,14 @@ def test_a_killed_count_leaves_no_loop_device_and_no_mount(new_target):
     process.stdin.write(json.dumps(job(new_target, *states)))
     process.stdin.close()
     assert json.loads(process.stdout.readline())["state"] == "60.10"
-    mounts = Path(f"/proc/{process.pid}/mountinfo").read_text()
-    (device,) = {word for word in mounts.split() if word.startswith("/dev/loop") and word in mounts_of(process.pid)}
+    lines = [line.split() for line in Path(f"/proc/{process.pid}/mounts").read_text().splitlines()]
+    [device] = {source for source, point, *_ in lines if point.startswith("/run/fsage/count/")}
+    backing = Path("/sys/block") / Path(device).name / "loop/backing_file"
+    assert "/run/fsage/count/image" in backing.read_text()
     process.kill()
     process.wait()
-    backing = Path("/sys/block") / Path(device).name / "loop/backing_file"
-    deadline = time.monotonic() + 10
-    while backing.exists() and "/run/fsage/count/image" in backing.read_text() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not (backing.exists() and "/run/fsage/count/image" in backing.read_text())
+    wait_for(lambda: not backing.exists() or "/run/fsage/count/image" not in backing.read_text())
     assert "/run/fsage/count" not in Path("/proc/self/mountinfo").read_text()
-
-
-def mounts_of(pid: int) -> set[str]:
-    """Devices of what a process has mounted where counts are made."""
-    lines = [line.split() for line in Path(f"/proc/{pid}/mounts").read_text().splitlines()]
-    return {source for source, point, *_ in lines if point.startswith("/run/fsage/count/")}
 
 
 @pytest.mark.root
