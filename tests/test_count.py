@@ -16,7 +16,7 @@ import pandas as pd
 import preloaded
 import pytest
 import yaml
-from machine import wait_for
+from machine import LIBRARY, wait_for
 from measuring import cell, observed
 from states import MIB, bring, fragment, populate
 from studies import blocks
@@ -25,7 +25,6 @@ from fsage.base.shell import run
 from fsage.count import Counted, expected, kept_page, page, pieces, table, write_tables
 from fsage.count.tables import FILE
 from fsage.host.cells import measure
-from fsage.host.device import capabilities
 from fsage.host.verbs import count
 from fsage.model import counting
 from fsage.model.declaration import device_model
@@ -35,7 +34,6 @@ GIB = 1 << 30
 DISK = device_model({"bytes_per_s": 380_000_000})
 SPINNING = device_model({"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.01, "outer_to_inner": 2.0})
 COUNT = ("fsage", "count", "quickstart", "--layouts", "2")
-SOURCE = str(Path(capabilities.__file__).parents[3])
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,7 @@ def test_a_killed_count_leaves_no_loop_device_and_no_mount(new_target):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": SOURCE},
+        env={**os.environ, "PYTHONPATH": LIBRARY},
     )
     assert process.stdin and process.stdout
     process.stdin.write(json.dumps(job(new_target, *states)))
@@ -163,7 +161,7 @@ def test_a_user_without_root_is_told_what_counting_needs(new_target):
     )
     given = json.dumps(job(new_target, ("60.00", [populate(60)])))
     front = ["setpriv", "--reuid=65534", "--clear-groups"]
-    said = run([*front, sys.executable, "-c", program, SOURCE, given], cwd="/").stdout
+    said = run([*front, sys.executable, "-c", program, LIBRARY, given], cwd="/").stdout
     assert said.startswith("Refusal counting needs a file system of its own") and "root" in said
 
 
