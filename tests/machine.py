@@ -103,8 +103,8 @@ class Machine(Furnished):
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """For 5 s at most."""
-    deadline = time.monotonic() + 5
+    """For 30 s at most."""
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

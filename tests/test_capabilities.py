@@ -10,6 +10,7 @@ from pathlib import Path
 import preloaded
 import pytest
 from guests import KERNELS
+from machine import LIBRARY
 
 from fsage import seam
 from fsage.base import Refusal
@@ -17,7 +18,6 @@ from fsage.base.shell import run
 from fsage.host.device import capabilities
 from fsage.plan import target
 
-SOURCE = str(Path(capabilities.__file__).parents[3])
 ASK = (
     "import json, sys; sys.path.insert(0, sys.argv[1]); from fsage import seam; "
     "print(json.dumps({able.name: able.obstacle for able in seam.capabilities()}))"
@@ -26,7 +26,7 @@ ASK = (
 
 def asked(*front: str) -> dict[str, capabilities.Obstacle | None]:
     """What a process with other rights is told of each capability."""
-    said = run([*front, sys.executable, "-c", ASK, SOURCE], cwd="/").stdout
+    said = run([*front, sys.executable, "-c", ASK, LIBRARY], cwd="/").stdout
     return {name: why and capabilities.Obstacle(*why) for name, why in json.loads(said).items()}
 
 

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pandas as pd
 import preloaded
 import pytest
 import yaml
+from machine import LIBRARY, wait_for
 from measuring import cell, observed
 from states import MIB, bring, fragment, populate
 from studies import blocks
@@ -25,7 +25,6 @@ from fsage.base.shell import run
 from fsage.count import Counted, expected, kept_page, page, pieces, table, write_tables
 from fsage.count.tables import FILE
 from fsage.host.cells import measure
-from fsage.host.device import capabilities
 from fsage.host.verbs import count
 from fsage.model import counting
 from fsage.model.declaration import device_model
@@ -35,7 +34,6 @@ GIB = 1 << 30
 DISK = device_model({"bytes_per_s": 380_000_000})
 SPINNING = device_model({"kind": "seek", "bytes_per_s": 100 * MIB, "seek_s": 0.01, "outer_to_inner": 2.0})
 COUNT = ("fsage", "count", "quickstart", "--layouts", "2")
-SOURCE = str(Path(capabilities.__file__).parents[3])
 
 
 @pytest.mark.parametrize(
@@ -133,34 +131,25 @@ def test_a_file_is_counted_where_a_timed_cell_has_it_twice_alike(spec):
 @pytest.mark.root
 def test_a_killed_count_leaves_no_loop_device_and_no_mount(new_target):
     states = [(f"60.{share}", [populate(60), fragment(share)]) for share in range(10, 90)]
-    program = "import json, sys; from fsage.host.verbs import count; count.main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-m", "fsage.host.verbs.count"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": SOURCE},
+        env={**os.environ, "PYTHONPATH": LIBRARY},
     )
     assert process.stdin and process.stdout
     process.stdin.write(json.dumps(job(new_target, *states)))
     process.stdin.close()
     assert json.loads(process.stdout.readline())["state"] == "60.10"
-    mounts = Path(f"/proc/{process.pid}/mountinfo").read_text()
-    (device,) = {word for word in mounts.split() if word.startswith("/dev/loop") and word in mounts_of(process.pid)}
+    lines = [line.split() for line in Path(f"/proc/{process.pid}/mounts").read_text().splitlines()]
+    [device] = {source for source, point, *_ in lines if point.startswith("/run/fsage/count/")}
+    backing = Path("/sys/block") / Path(device).name / "loop/backing_file"
+    assert "/run/fsage/count/image" in backing.read_text()
     process.kill()
     process.wait()
-    backing = Path("/sys/block") / Path(device).name / "loop/backing_file"
-    deadline = time.monotonic() + 10
-    while backing.exists() and "/run/fsage/count/image" in backing.read_text() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not (backing.exists() and "/run/fsage/count/image" in backing.read_text())
+    wait_for(lambda: not backing.exists() or "/run/fsage/count/image" not in backing.read_text())
     assert "/run/fsage/count" not in Path("/proc/self/mountinfo").read_text()
-
-
-def mounts_of(pid: int) -> set[str]:
-    """Devices of what a process has mounted where counts are made."""
-    lines = [line.split() for line in Path(f"/proc/{pid}/mounts").read_text().splitlines()]
-    return {source for source, point, *_ in lines if point.startswith("/run/fsage/count/")}
 
 
 @pytest.mark.root
@@ -172,7 +161,7 @@ def test_a_user_without_root_is_told_what_counting_needs(new_target):
     )
     given = json.dumps(job(new_target, ("60.00", [populate(60)])))
     front = ["setpriv", "--reuid=65534", "--clear-groups"]
-    said = run([*front, sys.executable, "-c", program, SOURCE, given], cwd="/").stdout
+    said = run([*front, sys.executable, "-c", program, LIBRARY, given], cwd="/").stdout
     assert said.startswith("Refusal counting needs a file system of its own") and "root" in said
 
 

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,9 +12,10 @@ from threading import Barrier
 
 import pytest
 from guests import fsage, needs_kernel, newest
+from machine import wait_for
 from tiers import first_of
 
-from fsage.base import Failure, Misuse, Refusal
+from fsage.base import Failure, Misuse, Refusal, shell
 from fsage.studies.kernels import building, images
 from fsage.studies.kernels.bisection import Bisection, Lies
 from fsage.studies.kernels.model import boot, programs, registers, run
@@ -146,9 +146,9 @@ def test_a_kill_leaves_no_guest(tmp_path):
         "boot.boot(programs.here()[-1], [{'do': 'try', 'disk': 0, 'filesystem': 'ext4'}], [])\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}) as fsage:
-        await_guests(tmp_path, True)
+        wait_for(lambda: guests_of(tmp_path))
         fsage.kill()
-    await_guests(tmp_path, False)
+    wait_for(lambda: not guests_of(tmp_path))
     [left] = tmp_path.glob(f"{boot.PREFIX}*")
     os.utime(left, (0, 0))
     again = "from fsage.studies.kernels.model import boot\nwith boot.folder(): pass"
@@ -156,12 +156,9 @@ def test_a_kill_leaves_no_guest(tmp_path):
     assert not list(tmp_path.glob(f"{boot.PREFIX}*"))
 
 
-def await_guests(place: Path, there: bool) -> None:
-    """Wait until there are processes of guests whose folder is below `place`, or none."""
-    deadline = time.monotonic() + 20
-    while (subprocess.run(["pgrep", "-f", f"uml_dir={place}"], stdout=subprocess.DEVNULL).returncode == 0) != there:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def guests_of(place: Path) -> str:
+    """Numbers of the processes of guests whose folder is below `place`."""
+    return shell.run(["pgrep", "-f", f"uml_dir={place}"], ok=(0, 1)).stdout
 
 
 FORBIDS_PTRACE = """

@@ -13,14 +13,12 @@ from fsage.api.study import Plan, StudyError
 
 from . import building, images
 from .images import Recipe
-from .model import programs, run
+from .model import DEFAULTS, programs, run
 from .model.boot import Kernel, boot, folder, kept, roomy
 from .model.images import Image, copy
 
 GIB = 1 << 30
 ROOM_BYTES = 1 * GIB
-DEFAULTS = "defaults"
-"""The mount option that changes nothing."""
 
 
 class Lies(NamedTuple):

@@ -26,7 +26,8 @@ PACKAGE = re.compile(r"linux-source-[\d.]+")
 def build(source: str) -> Kernel:
     """Build a kernel and keep it with those that are unpacked. Raises Refusal, Failure."""
     refuse_unready()
-    with tempfile.TemporaryDirectory(prefix="fsage-kernel-", dir=_roomy()) as name:
+    roomy = os.environ.get("TMPDIR", "/var/tmp")  # a source and what is compiled of it take 4 GiB
+    with tempfile.TemporaryDirectory(prefix="fsage-kernel-", dir=roomy) as name:
         place = Path(name)
         tree, suffix = _unpacked(source, place)
         return made(tree, place / "out", suffix)
@@ -105,9 +106,8 @@ def suffix_of(commit: str) -> str:
 
 def of_commit(commit: str) -> Kernel | None:
     """The kernel that was built of a commit before."""
-    for program in programs.unpacked().glob(f"*{suffix_of(commit)}/linux"):
-        return programs.of(program)
-    return None
+    built = programs.unpacked().glob(f"*{suffix_of(commit)}/linux")
+    return next(map(programs.of, built), None)
 
 
 def commit_of(tree: Path, name: str) -> str:
@@ -126,8 +126,3 @@ def checked_out(tree: Path, commit: str, to: Path) -> None:
     if not to.exists():
         run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(tree.absolute()), str(to)])
     run(["git", "-C", str(to), "checkout", "--quiet", "--detach", commit])
-
-
-def _roomy() -> Path:
-    """Where a source and what is compiled of it have room: 4 GiB are taken."""
-    return Path(os.environ.get("TMPDIR", "/var/tmp"))

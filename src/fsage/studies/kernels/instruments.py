@@ -10,10 +10,7 @@ from typing import Literal
 from fsage.api.host import Instrument, Quota, caches
 from fsage.api.model import Cell, Failure, Json, Phase
 
-from .model import TASK
-
-DEFAULTS = "defaults"
-"""The option that changes nothing (mount(8)); the kernel does not know it."""
+from .model import DEFAULTS, TASK
 
 
 class Surroundings(Instrument):

@@ -39,5 +39,5 @@ def _aged(way: Way, first: int | None, number: int, layouts: int) -> State:
     [original, *_] = aged.expand(aged.States.model_validate({"recipe": "aged", "ways": [way], "seed": seed}))
     name = f"{way}+{seed}" if layouts > 1 else way
     axes: dict[str, object] = {"way": way}
-    nominal = {"recipe": NAME, "axes": {"way": way}, "structure": number}
+    nominal = {"recipe": NAME, "axes": axes, "structure": number}
     return State(name, name, axes, nominal, original.parts, layouts)

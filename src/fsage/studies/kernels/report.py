@@ -14,9 +14,10 @@ from fsage.api.model import counted as number_of
 from fsage.api.model import format_size
 from fsage.api.report import Answer, Data, Section, View, counted, dataset, groups, statistics, words
 
+from .model import DEFAULTS
+
 COUNTS = ("measured_extents", "measured_jumps", "requests", "measured_mean_position", "left_bytes")
 """What must be the same where a cell is measured again on the same image."""
-DEFAULTS = "defaults"
 USUAL_MKFS = "default"
 LEAST = 5
 """Layouts that an interval needs."""

@@ -12,6 +12,8 @@ from fsage.api.model import Device, Failure, Refusal, Spec, filesystems, kinds
 TAIL = 8
 TASK = "new_file.json"
 """Input of a phase that writes one new file: its size, how it is written, and the declared device."""
+DEFAULTS = "defaults"
+"""The mount option that changes nothing (mount(8)); the kernel does not know it."""
 
 
 def run(words: Sequence[str], place: Path | None = None) -> str:

@@ -201,15 +201,18 @@ def _run(
     own: Path, kernel: Kernel, arguments: list[str], limit_s: float, stopped: Event, hidden: bool
 ) -> tuple[int, str]:
     """Run a kernel on a processor of its own, with registers `hidden` from it or not; its status and console."""
-    if hidden:
-        arguments = [*registers.WITHOUT_AVX, *arguments]
     memory = roomy(MEMORY_MIB * MIB, executed=True)  # a guest's memory is a file that is executed
-    environment = [f"TMPDIR={memory}", f"LD_LIBRARY_PATH={kernel.libraries}"]
-    program = [*registers.front(hidden), "env", *environment, f"./{kernel.program.name}", *arguments]
+    words = ["env", f"TMPDIR={memory}", f"LD_LIBRARY_PATH={kernel.libraries}", f"./{kernel.program.name}"]
+    if hidden:
+        words = [*registers.FRONT, *words, *registers.WITHOUT_AVX]
     with open(own / "console", "w+b") as console, processor(stopped) as number:
-        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number), *program]
+        keeper = [sys.executable, "-ISc", KEEPER, str(limit_s), str(CONSOLE_BYTES), str(number)]
         process = subprocess.Popen(
-            keeper, stdin=subprocess.PIPE, stdout=console, stderr=console, cwd=kernel.program.parent
+            [*keeper, *words, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=console,
+            stderr=console,
+            cwd=kernel.program.parent,
         )
         KEEPERS.add(process)
         try:

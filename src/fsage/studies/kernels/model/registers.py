@@ -46,6 +46,8 @@ for call in ((38, 1, 0, 0, 0), (22, 2, program, 0, 0)):  # PR_SET_NO_NEW_PRIVS, 
         sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+FRONT = [sys.executable, "-ISc", HIDING]
+"""Words before a kernel's command."""
 KEEPS_ALL = (6, 13)
 hidden_from = set[Path]()
 """The kernels that have said so in this process."""
@@ -70,8 +72,3 @@ def may_be_why(console: str) -> bool:
 @cache
 def _has_amx() -> bool:
     return "amx_tile" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
-
-
-def front(hidden: bool) -> list[str]:
-    """The words before a kernel's command."""
-    return [sys.executable, "-ISc", HIDING] if hidden else []
