@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,26 +37,36 @@ GROUPS = 800
 SOURCE = Path(__file__).parents[1] / "src"
 
 
+def churn(place: Path, count: int, logarithm: float) -> None:
+    """Files of lognormal sizes are made, as far as there is room, and each third one goes."""
+    draw = random.Random(67005)
+    for number in range(count):
+        with (place / str(number)).open("wb") as file, contextlib.suppress(OSError):
+            os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(logarithm, 1))))
+    for number in range(0, count, 3):
+        (place / str(number)).unlink()
+
+
+@contextlib.contextmanager
+def mounted(filesystem: str, image: Path, options: str = "loop") -> Iterator[Small]:
+    """An original, mounted beside its image."""
+    original = Small(filesystem, image, image.with_name("point"))
+    original.point.mkdir()
+    original.mount(options)
+    try:
+        yield original
+    finally:
+        subprocess.run(["umount", original.point], check=True)
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What dumpe2fs says of an ext4 of 100 GiB where files came and went."""
     folder = tmp_path_factory.mktemp("original")
     options = OST.replace(",quota", "").split()  # not every kernel mounts that
     image = made(folder / "image", *options, mib=128 * GROUPS - 50)
-    (folder / "point").mkdir()
-    original = Small("ext4", image, folder / "point")
-    original.mount("loop,noinit_itable")
-    try:
-        draw, alive = random.Random(67005), list[Path]()
-        for number in range(3500):
-            path = original.point / str(number)
-            with path.open("wb") as file, contextlib.suppress(OSError):
-                os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(8.2, 1.2))))
-            alive.append(path)
-            if number > 1500 and number % 3 == 0:
-                alive.pop(draw.randrange(len(alive))).unlink()
-    finally:
-        subprocess.run(["umount", original.point], check=True)
+    with mounted("ext4", image, "loop,noinit_itable") as original:
+        churn(original.point, 3500, 8.2)
     stdout = subprocess.run(["dumpe2fs", image], capture_output=True, check=True).stdout
     image.unlink()
     packed = folder / "ost0012.txt.gz"
@@ -121,22 +132,13 @@ def test_a_layout_is_laid_whole_with_nothing_left_to_explain(alike) -> None:
 @pytest.mark.long
 def test_an_xfs_that_was_grown_is_laid_on_one_with_as_many_groups(new_target: Spec, tmp_path: Path) -> None:
     """128 groups of 64 MiB; mkfs.xfs would choose four."""
-    image, draw = tmp_path / "image", random.Random(67005)
+    image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(8 * GIB)
     subprocess.run(["mkfs.xfs", "-q", "--unsupported", "-d", "agsize=64m", "-l", "size=16m", image], check=True)
-    (tmp_path / "point").mkdir()
-    original = Small("xfs", image, tmp_path / "point")
-    original.mount("loop")
-    try:
-        for number in range(1000):
-            with (original.point / str(number)).open("wb") as file, contextlib.suppress(OSError):
-                os.posix_fallocate(file.fileno(), 0, 4096 * (1 + int(draw.lognormvariate(7, 1))))
-        for number in range(0, 1000, 3):
-            (original.point / str(number)).unlink(missing_ok=True)
+    with mounted("xfs", image) as original:
+        churn(original.point, 1000, 7)
         read = save_free(str(original.point), tmp_path / "grown.gz")
-    finally:
-        subprocess.run(["umount", original.point], check=True)
     spec = {**new_target, "filesystem": "xfs", "size_gib": 8, "sparse": True, "amount_mib": 64}
     alike = Alike({**spec, "geometry": read.head.geometry}, read, tmp_path / "grown.gz")
     claimed(alike.spec)

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from fsage.base import MIB, JsonView
-from fsage.model import kinds, tools
+from fsage.model import kinds
 from fsage.model.claim import Claim
 from fsage.model.observation import PhaseResult
 from fsage.model.request import Phase
@@ -38,9 +38,8 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         raise Unsupported(f"a target of kind {claim['kind']} has no device that could be read past its file system")
     amount_bytes = claim["amount_mib"] * MIB
     room_bytes = claim["stores"][0]["image_id"]["bytes"] - amount_bytes
-    argv = [
-        *tools.tool_command(claim, "fio"),
-        *by_fio.FIO,
+    argv = by_fio.fio_command(
+        claim,
         "--readonly",
         "--name=pass",
         "--filename={device}",
@@ -51,7 +50,7 @@ def commands(params: Params, claim: Claim, steps: Sequence[Step] = ()) -> list[P
         f"--bs={MIB}",
         "--direct=1",
         "--ioengine=psync",
-    ]
+    )
     if claim.get("passes", 1) > 1:
         argv.append(f"--loops={claim['passes']}")
     return [{"name": "read", "argv": argv, "reads": True}]

@@ -98,7 +98,9 @@ def keep_free_space(
     step: KeepFreeSpace, target: Target, done: list[Step], shard: Shard, check_lease: Callable[[], None]
 ) -> Work:
     """Read the free space, delete all files, and lay out the same free space again."""
-    layout = free_space_layout.now(target)
+    free_space_layout.check(target)
+    target.remount()  # as for each cell
+    layout = free_space_layout.read(target)
     Quota(target).remove_all()
     notes = free_space_layout.lay(
         target, step.generation, f"of {done[-1].describe()}", layout, step.joined, check_lease

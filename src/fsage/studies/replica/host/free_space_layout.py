@@ -296,13 +296,6 @@ def _summary(free: Extents, device_bytes: int) -> dict[str, object]:
     }
 
 
-def now(target: Target) -> tuple[Head, Extents]:
-    """The device and free extents of a target, mounted anew as for each cell. Raises Failure."""
-    check(target)
-    target.remount()
-    return read(target)
-
-
 def _fitting(target: Target, head: Head, layout: str) -> tuple[Extents, int]:
     """The target's free extents and the size of its device. Raises Failure where the layout does not fit it."""
     head_now, free = read(target)
