@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from lustre_site import Site, lustre_target, recorded, site_in
 from test_playbooks import ansible, done, inventory_of, request
 
@@ -102,11 +101,7 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
     site.commits()
-    inventory = inventory_of(tmp_path / "inventory", spec)
-    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
-    groups = hosts["all"]["children"]
-    groups["servers"] = {"hosts": {"mds1": groups["clients"]["hosts"]["one"]}}
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    inventory = inventory_of(tmp_path / "inventory", spec, servers=["mds1"])
     file = tmp_path / "state.json"
     steps = [step.to_json() for step in STEPS]
     asked = request(tmp_path / "request.json", steps, state="1.00", evidence=str(file))
