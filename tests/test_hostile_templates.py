@@ -6,7 +6,6 @@ import sys
 
 import preloaded
 import pytest
-import yaml
 from hostile.messages import STATE, make_plan
 from sent import CLAIM
 from test_playbooks import ROOT, ansible, inventory_of, request
@@ -49,11 +48,7 @@ def test_what_a_host_answers_is_never_a_template(tmp_path):
     python.write_text(f"#!{sys.executable} -SE\n" + AGENT.format(answers=answers, jinja=jinja))
     python.chmod(0o755)
     target = {"name": "evil", "kind": "directory", "home": str(tmp_path / "home")}
-    inventory = inventory_of(tmp_path / "inventory", target)
-    hosts = yaml.safe_load((inventory / "hosts.yml").read_text())
-    hosts["all"]["children"]["clients"]["hosts"]["one"]["ansible_python_interpreter"] = str(python)
-    hosts["all"]["children"]["servers"]["hosts"]["one"] = None
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    inventory = inventory_of(tmp_path / "inventory", target, servers=["one"], ansible_python_interpreter=str(python))
     given = request(
         tmp_path / "request.json", [], cells=[], bundle=str(tmp_path / "b"), evidence=str(tmp_path / "evidence.json")
     )

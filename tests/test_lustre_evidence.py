@@ -101,7 +101,7 @@ def test_the_playbook_joins_what_servers_and_client_see(site: Site, tmp_path: Pa
     spec = lustre_target(tmp_path, site)
     site.answer(ASKED, "".join(line for line in parameters().splitlines(True) if "OST0000" in line))
     site.commits()
-    inventory = inventory_of(tmp_path / "inventory", spec, servers=("mds1",))
+    inventory = inventory_of(tmp_path / "inventory", spec, servers=["mds1"])
     file = tmp_path / "state.json"
     steps = [step.to_json() for step in STEPS]
     asked = request(tmp_path / "request.json", steps, state="1.00", evidence=str(file))

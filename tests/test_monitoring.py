@@ -18,7 +18,7 @@ import yaml
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from small_filesystems import small
-from test_playbooks import ansible, done, refused
+from test_playbooks import ansible, done, inventory_of, refused
 from tiers import first_of, first_row_of
 
 from fsage.layouts import ext4, machine, monitoring
@@ -189,15 +189,6 @@ def test_promtool_takes_the_rules_and_the_metrics() -> None:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def server(place: Path) -> Path:
-    """An inventory whose server is this machine."""
-    place.mkdir()
-    host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"launcher": {"hosts": {}}, "clients": {"hosts": {"one": host}}, "servers": {"hosts": {"one": host}}}
-    (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
-    return place
-
-
 def installed(root: Path) -> list[str]:
     return sorted(path.name for path in root.rglob("*") if path.is_file())
 
@@ -205,7 +196,7 @@ def installed(root: Path) -> list[str]:
 @pytest.mark.root
 @pytest.mark.long
 def test_the_role_installs_a_timer_and_removes_it(tmp_path: Path) -> None:
-    inventory, root = server(tmp_path / "inventory"), tmp_path / "root"
+    inventory, root = inventory_of(tmp_path / "inventory", {}, servers=["one"]), tmp_path / "root"
     folder, units = root / "var/lib/prometheus/node-exporter", root / "etc/systemd/system"
     for path in (folder, root / "usr/local/lib", units):
         path.mkdir(parents=True)
@@ -243,5 +234,5 @@ def test_the_role_refuses(sources: list[str], more: dict[str, str], said: str, t
     root = tmp_path / "root"
     root.mkdir()
     given = {"monitoring_root": str(root), "monitoring_sources": sources, **more}
-    ran = ansible(server(tmp_path / "inventory"), "monitoring.yml", **given)
+    ran = ansible(inventory_of(tmp_path / "inventory", {}, servers=["one"]), "monitoring.yml", **given)
     assert said in refused(ran) and not list(root.iterdir())

@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +99,14 @@ def refused(ran: subprocess.CompletedProcess[str]) -> str:
 
 
 def inventory_of(
-    place: Path, spec: dict[str, Any], clients: tuple[str, ...] = ("one",), servers: tuple[str, ...] = ()
+    place: Path, spec: dict[str, Any], clients: Iterable[str] = ("one",), servers: Iterable[str] = (), **variables: str
 ) -> Path:
-    """An inventory whose hosts are all this machine."""
+    """An inventory whose clients and servers are all this machine."""
     (place / "group_vars" / "all").mkdir(parents=True)
     (place / "group_vars" / "all" / "target.yml").write_text(yaml.safe_dump({"fsage_target": spec}))
-    host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    named = {"launcher": (), "clients": clients, "servers": servers}
-    groups = {group: {"hosts": dict.fromkeys(names, host)} for group, names in named.items()}
+    host = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}", **variables}
+    groups = {"launcher": (), "clients": clients, "servers": servers}
+    groups = {group: {"hosts": dict.fromkeys(names, host)} for group, names in groups.items()}
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}, default_flow_style=False))
     return place
 
