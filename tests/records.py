@@ -3,7 +3,9 @@
 import json
 import random
 import re
+import resource
 import runpy
+from contextlib import contextmanager
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -187,6 +189,17 @@ def table_of(rows):
     types = {name: column.type for name, column in dataset.COLUMNS.items()}
     types |= {name: "str" for row in rows for name in row if "." in name}
     return pd.DataFrame(rows, columns=list(types)).astype(types)
+
+
+@contextmanager
+def longest_file(size):
+    """A file that would be longer than this ends like one on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def gave_nothing(record, why, status="failed"):

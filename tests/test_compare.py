@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import resource
 
 import pandas as pd
 import pytest
-from records import CONFIG, PLAIN, gave_nothing, make_records, store, words
+from records import CONFIG, PLAIN, gave_nothing, longest_file, make_records, store, words
 
 from fsage import dataset
 from fsage.report.compare import CompareError, _names, compare, compared, history
@@ -86,13 +85,8 @@ def test_what_others_have_in_a_folder_is_left(tmp_path, there):
 def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(tmp_path):
     results = [table(tmp_path / name, states=STATES[:1]) for name in "ab"]
     page = compare(*results, tmp_path / "out").read_text()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(page) // 2, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"out/index\.html"):
-            compare(*results, tmp_path / "out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with longest_file(len(page) // 2), pytest.raises(OSError, match=r"out/index\.html"):
+        compare(*results, tmp_path / "out")
     assert (tmp_path / "out/index.html").read_text() == page
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"figures", "index.html"}
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from records import make_records, store
+from records import longest_file, make_records, store
 
 from fsage import count, dataset
 from fsage.dataset import columns
@@ -41,17 +40,11 @@ def test_what_was_written_is_read_back(frame, tmp_path) -> None:
     ],
 )
 def test_a_full_disk_leaves_what_was_there(frame, tmp_path, names, write) -> None:
-    """A file that would be longer than it may be ends like one on a full disk."""
     write(frame, tmp_path)
     before = [(tmp_path / name).read_bytes() for name in names]
     for content in before:
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) - 1, hard))
-        try:
-            with pytest.raises(OSError, match="File too large"):
-                write(frame, tmp_path)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with longest_file(len(content) - 1), pytest.raises(OSError, match="File too large"):
+            write(frame, tmp_path)
         assert [(tmp_path / name).read_bytes() for name in names] == before
     assert not list(tmp_path.glob(".*"))
 

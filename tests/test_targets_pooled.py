@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from records import TARGET, comparisons, make_records, titled
+from records import TARGET, comparisons, make_records, store, titled
 from simulated import stays_below
 
 from fsage import dataset, report
@@ -31,7 +30,7 @@ def taken(
     study: Study, folder: Path, states: dict[str, list[str]], worse: dict[str, float] | None = None
 ) -> pd.DataFrame:
     """Records of some states on each target: rates times the target's factor, and in 80.50 times what is `worse`."""
-    paths = []
+    records = []
     for place, (target, of_target) in enumerate(states.items()):
         for number, record in enumerate(make_records(study, seed=place)):
             if record["state"] not in of_target:
@@ -43,11 +42,8 @@ def taken(
                 if key.endswith("_bw_mib_s"):
                     record["metrics"][key] *= factor
             record["layout"]["digest"] = f"{target}{record['layout']['digest']}"
-            path = folder / target / study.name / record["state"] / f"{record['cell']}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({**record, "target": target, "order": number}))
-            paths.append(path)
-    return dataset.load(paths)
+            records.append({**record, "target": target, "order": number})
+    return dataset.load(store(records, folder))
 
 
 ALL = ["10.00@264M", "40.00@264M", "80.00@264M", "80.50@264M"]

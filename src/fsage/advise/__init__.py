@@ -115,14 +115,13 @@ def _beside(
     """The adjusted p of a choice beside the best, how it stands, and how many iterations might tell."""
     to_best = ratio(samples, best)
     near = to_best.interval is not None and to_best.interval.high <= 1 + margin
-    if factor * smallest_p(len(samples), len(best)) > ALPHA:
+    test = compare(samples, best)
+    if test is None or factor * smallest_p(len(samples), len(best)) > ALPHA:
         return None, "alike" if near else "too few", _iterations(samples, best, factor, margin)
-    p = compare(samples, best)
-    if p is not None:
-        p = min(1.0, factor * p)
-    if p is not None and p <= ALPHA and (to_best.value or 0) > 1 + margin:
+    p = min(1.0, factor * test)
+    if p <= ALPHA and (to_best.value or 0) > 1 + margin:
         return p, "worse", None
-    if near or (p is not None and p <= ALPHA):
+    if near or p <= ALPHA:
         return p, "alike", None
     return p, "open", _iterations(samples, best, factor, margin)
 

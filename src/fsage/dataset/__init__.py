@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fsage.dataset.columns import COLUMNS, SCHEMA_VERSION
+from fsage.dataset.columns import COLUMNS
 from fsage.dataset.families import levels, lists, metrics, notes, parameters, texts_of, unpacked, values_of, without
 from fsage.dataset.records import load
 from fsage.dataset.tables import DatasetError, read, write

@@ -109,7 +109,7 @@ def read(path: Path) -> pd.DataFrame:
             why = str(error).splitlines()[0]
         raise DatasetError(f"{path} is not a Parquet file that can be read: {why}") from None
     try:
-        return _typed(_as_ours(table.to_pandas()), table.schema)
+        return _typed(table.to_pandas(), table.schema)
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         if str(error):
             reason = str(error).splitlines()[0]
@@ -200,16 +200,11 @@ def _plain(field: pa.Field) -> pa.Field:
     return field
 
 
-def _as_ours(frame: pd.DataFrame) -> pd.DataFrame:
-    """Times as texts again."""
-    if TIME in frame and pd.api.types.is_datetime64_any_dtype(frame[TIME]):
+def _typed(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """The columns in our order, each of the type that the file says it is of; times as texts again."""
+    if pd.api.types.is_datetime64_any_dtype(frame[TIME]):
         texts = frame[TIME].dt.strftime("%Y-%m-%dT%H:%M:%S.%f").str[:-3] + "Z"
         frame = frame.assign(**{TIME: texts.astype("str")})
-    return frame
-
-
-def _typed(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
-    """The columns in our order, each of the type that the file says it is of."""
     extra = [name for name in frame.columns if name not in COLUMNS]
     types = {name: column.type for name, column in COLUMNS.items()}
     for name in extra:

@@ -76,10 +76,9 @@ def signs_section(frame: pd.DataFrame) -> Section | None:
         "Hosts are looked at before and after each phase: their connections to servers, what was sent again, errors in "
         "the kernel's log. A sample with a sign of trouble stays valid, unless a server evicted its client."
     )
+    more = []
     if len(warned) > SIGNS_SHOWN:
-        more = [f"{counted(len(warned) - SIGNS_SHOWN, 'more cell')} in records.csv."]
-    else:
-        more = []
+        more.append(f"{counted(len(warned) - SIGNS_SHOWN, 'more cell')} in records.csv.")
     return Section("Signs of trouble", text, warnings=more, table=[["state", "cell", "status", "what"], *rows])
 
 

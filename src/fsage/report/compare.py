@@ -333,7 +333,7 @@ def _steps(steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
 def _changes(common: pd.DataFrame, steps: Sequence[pd.DataFrame], names: Sequence[str]) -> Section:
     """Where the rates of all groups together move to another level and stay there."""
     if len(names) < statistics.LEAST_FOR_CHANGE:
-        why = statistics.change([0.0] * len(names)).why
+        why = f"{len(names)} values are too few to show a change: {statistics.LEAST_FOR_CHANGE} at least"
         return Section("Points of change", f"Not known: {why}.")
     same = steps[0][ALIKE].drop_duplicates()
     for step in steps[1:]:

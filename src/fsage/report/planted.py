@@ -48,10 +48,9 @@ def _section(parameters: list[Recovered], figure: Figure) -> Section:
         found = parameter.found
         row = [f"{parameter.name}, {parameter.unit}", f"{parameter.planted:.4g}", f"{found.value:.4g}"]
         table.append([*row, f"{found.low:.4g} to {found.high:.4g}", "yes" if parameter.inside else "no"])
+    warnings = []
     if outside:
-        warnings = [f"Outside of its interval: {', '.join(outside)}."]
-    else:
-        warnings = []
+        warnings.append(f"Outside of its interval: {', '.join(outside)}.")
     return Section(TITLE, text, [figure], warnings=warnings, table=table)
 
 

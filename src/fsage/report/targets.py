@@ -61,10 +61,7 @@ class Compared:
     @property
     def apart(self) -> bool:
         """Whether age does not do the same to all: they differ by more than the margin, and by more than chance."""
-        if len(self.ratios) > 1:
-            spread = max(self.ratios.values()) / min(self.ratios.values()) - 1
-        else:
-            spread = 0.0
+        spread = max(self.ratios.values()) / min(self.ratios.values()) - 1
         return self.p is not None and self.p <= ALPHA and spread > MARGIN
 
     @property

@@ -32,4 +32,4 @@ from fsage.statistics.intervals import (
     ratio,
     summarise,
 )
-from fsage.statistics.series import LEAST_FOR_CHANGE, Change, Trend, change, outliers, trend
+from fsage.statistics.series import LEAST_FOR_CHANGE, Trend, change, outliers, trend

@@ -76,11 +76,10 @@ def _rises_less_falls(samples: np.ndarray, axis: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Change:
-    """After how many values a series changes most, and the two-sided p that it does not. `why`: why there is no p."""
+    """After how many values a series changes most, and the two-sided p that it does not; none of too few values."""
 
     after: int | None
     p: float | None
-    why: str | None = None
 
 
 LEAST_FOR_CHANGE = 8
@@ -94,7 +93,7 @@ def change(values: Sequence[float]) -> Change:
     Source: A. N. Pettitt, A non-parametric approach to the change-point problem, Applied Statistics 28 (1979).
     """
     if len(values) < LEAST_FOR_CHANGE:
-        return Change(None, None, f"{len(values)} values are too few to show a change: {LEAST_FOR_CHANGE} at least")
+        return Change(None, None)
     import numpy as np
     from scipy import stats
 
