@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from local_targets import claim_file, claimed
-from project import Project, succeeded
+from project import MEASURE, Project, succeeded
 
 from fsage.host.system import files
 from fsage.host.targets import lease
@@ -29,11 +29,6 @@ def declared(project: Project, others: list[dict[str, Any]]) -> list[str]:
     return [spec["name"] for spec in (project.spec, *others)]
 
 
-def on(names: list[str], *settings: str) -> tuple[str, ...]:
-    """Words for Snakemake: these targets, with more settings."""
-    return "--config", f"target={','.join(names)}", *settings
-
-
 def leases(project: Project, names: list[str]) -> list[str]:
     """Targets that are held."""
     return [name for name in names if Path(project.spec["home"], name, lease.NOTE).exists()]
@@ -42,8 +37,8 @@ def leases(project: Project, names: list[str]) -> list[str]:
 @pytest.mark.long
 def test_each_measures_its_share_and_never_two_at_once(project: Project, other_targets: list[dict[str, Any]]) -> None:
     names = declared(project, other_targets)
-    words = (*on(names), "--", "small")
-    ran = succeeded(project.snakemake(*words))
+    words = ("snakemake", "--config", f"target={','.join(names)}", "--", "small")
+    ran = succeeded(project.run(*words))
     measured = [project.states(name) for name in names]
     assert set.intersection(*measured) == COMMON
     own = [state for states in measured for state in states - COMMON]
@@ -55,7 +50,7 @@ def test_each_measures_its_share_and_never_two_at_once(project: Project, other_t
     assert "The targets share the states" in report.read_text()
     assert f"{report.relative_to(project.root)}" in ran.stdout
     assert leases(project, names) == []
-    again = project.snakemake(*words)
+    again = project.run(*words)
     assert again.returncode == 0 and again.stdout.count(", 0 cells to measure, ") == len(names)
 
 
@@ -64,7 +59,7 @@ def test_within_a_budget_each_predicts_what_is_left_of_its_share(
     project: Project, other_targets: list[dict[str, Any]]
 ) -> None:
     names = declared(project, other_targets[:1])
-    ran = succeeded(project.measure(*on(names, "precision=50%")))
+    ran = succeeded(project.measure("--config", f"target={','.join(names)}", "precision=50%"))
     for name in names:
         assert f"budget small on {name}: about " in ran.stdout
         records = project.records(name)
@@ -81,7 +76,7 @@ def test_where_one_target_is_held_none_is_taken(project: Project, other_targets:
     me = {"run": "another", "host": "far", "machine": "far", "pid": 1, "pid_start": 1, "command": "c", "since": "s"}
     home = Path(project.spec["home"], names[1])
     lease.take(home, {"holder": me})  # type: ignore[typeddict-item]  # the least it needs
-    ran = project.measure(*on(names))
+    ran = project.run("snakemake", "--config", f"target={','.join(names)}", *MEASURE)
     assert ran.returncode != 0
     assert f"target {names[1]} is held by run another" in ran.stdout + ran.stderr
     assert leases(project, names) == names[1:] and not project.records(names[0])

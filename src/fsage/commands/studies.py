@@ -72,20 +72,15 @@ def run(
 
 def _settings(**options: str | None) -> dict[str, str]:
     """Those that are given. Raises Misuse for one that is wrong in itself, before anything is read for it."""
-    import yaml
-
     from fsage.plan import settings
-    from fsage.text import yaml_text
 
     given = {key: value for key, value in options.items() if value is not None}
     try:
         settings.precision(given)
         settings.until(given, datetime.now().astimezone())
-        yaml_text.load(given.get("only", ""))
     except ValueError as error:
         raise Misuse(str(error)) from None
-    except yaml.YAMLError as error:
-        raise Misuse(f"only: {given['only']!r}: {yaml_text.explain(error)}") from None
+    _block("--only", given.get("only", ""))
     return given
 
 

@@ -158,12 +158,8 @@ def notes(plan: Plan, samples: int | None = None) -> list[str]:
     no_kernel = plan.why_no_kernel()
     if no_kernel:
         said.append(no_kernel)
-    seconds = 0.0
-    written_bytes = 0
-    for _, part_s, part_bytes in plan.parts():
-        seconds += part_s
-        written_bytes += part_bytes
-    said += limits.forecast(spec["limits"], seconds, written_bytes, time.time())
+    written_bytes = sum(part_bytes for _, _, part_bytes in plan.parts())
+    said += limits.forecast(spec["limits"], plan.seconds(), written_bytes, time.time())
     for pair, count, against in short:
         if count and against and not reachable(count, against, family):
             p = smallest_p(count, against)
