@@ -88,7 +88,7 @@ def write_manifest(plan: Plan, state: str, reasons: Mapping[str, Reason]) -> lis
         "nominal": plan.states[state].nominal,
         "cells": rows,
     }
-    results.write(plan.manifest(state), manifest)
+    results.write(plan.results.manifest(state, plan.cells[state]), manifest)
     return []
 
 
