@@ -266,7 +266,7 @@ def test_who_launches_tries_every_other_host_and_his_rights_there(
     on_servers = [*probe.PLAIN, *(f"{verb} lustre" for verb in VERBS[helper.SERVERS])]
     for verb in on_servers:
         site.answer(f"{front} oss2 sudo -n -l {privilege.HELPER} {verb}", rc=int(verb == "lustre-sync lustre"))
-    why = probe.unreached(complete(spec), hosts)["oss2"]
+    why = probe.unreached(complete(spec), {"hosts": hosts})["oss2"]
     assert why.startswith(f"the right to call {privilege.HELPER} lustre-sync lustre: install the rules of `fsage site")
     assert {"hello", *probe.PLAIN} == {*helper.VERBS}
     sources = "".join(path.read_text() for path in Path(fsage.__file__).parent.rglob("*.py"))

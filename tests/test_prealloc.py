@@ -294,7 +294,7 @@ def test_the_playbook_from_the_launcher_to_the_servers_and_back(tmp_path, server
     assert server.tables() == [SIZE_4M] * 2 and entry["asked"] == {"size": "4MiB"}
     assert entry["now"]["lustre-OST0001"]["prealloc_table"] == SIZE_4M
     play("tune_prealloc_state=restored")
-    assert server.tables() == [DEFAULT] * 2 and "preallocation" not in files.read_json(note)
+    assert server.tables() == [DEFAULT] * 2 and not files.read_json(note)
 
 
 def ask(spec: dict[str, Any], check: bool = False, **asked: Any) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def test_page_of_an_io_control_study_names_the_victim_beside_the_published_one()
 def test_page_of_an_io_control_study_with_sqlite_has_the_times_of_queries():
     page = text_of("iocontrol_sqlite")
     assert "Time of a query" in page and "Bandwidth of SQLite and fio, IOCost" in page
-    assert cells_of(page, "IOCost", 6)[0][-1] == "group 2 (SQLite); differs", "the published victim"
+    assert cells_of(page, "IOCost", 6)[0][-1] == "group 2 (SQLite), its neighbour; differs"
     times = {(row[1], row[2]): float(row[3].split()[0]) for row in cells_of(page, "IOCost", 7)}
     assert len(times) == 7 and ("4K.after", "P4") in times
     assert times["4K.before", "P1"] < times["4K.before", "P4"] < times["4K.before", "P5"], "a share of a half, a third"

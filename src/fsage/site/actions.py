@@ -95,7 +95,7 @@ def acts(site: Site, target: Target, plans: Sequence[Plan]) -> list[Act]:
             clients,
             f"files are written, read and deleted, as {spec['run_as'] or user_words(site)}",
             "release deletes them",
-            programs=("fio", "mpirun", "srun", "ior", "mdtest", "blastn", "python3", "setpriv"),
+            programs=("fio", "mpirun", "srun", "ior", "mdtest", "blastn", "env", "python3", "setpriv"),
             places=places,
         ),
         *_tunables(site, plans),
@@ -138,7 +138,7 @@ def _for_others(site: Site, target: Target, clients: str, tree: str) -> Iterator
             f"that is used, every {EVERY_S:g} s at least; stop_if: {_words(stop_if)}"
         )
         undone = "release removes its files, 1 MiB each"
-        yield Act(clients, what, undone, programs=("python", "python3"), places=(f"{tree}/.fsage/probe",))
+        yield Act(clients, what, undone, programs=("env", "python", "python3"), places=(f"{tree}/.fsage/probe",))
 
 
 def missing_cells(plans: Iterable[Plan]) -> list[Cell]:
