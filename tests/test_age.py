@@ -73,6 +73,7 @@ def test_age_makes_a_study_of_what_was_read_and_the_same_again_of_the_same(tmp_p
     assert not (tmp_path / "none").exists()
 
 
+@root
 def test_a_text_of_sizes_is_a_state_for_each_draw(tmp_path):
     """`fsage age freesp.txt`: the text itself is the layout, and each step draws from it with its own number."""
     text = EVIDENCE.parent / "trials" / "22-xfs-freesp-histogram" / "freesp-s-ag15.txt"

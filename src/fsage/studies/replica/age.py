@@ -39,6 +39,7 @@ ROOM_BYTES = 512 << 20
 df says 96% then of an ext4, which keeps 5% for root.
 """
 TRIED = {"workload": "limits", "iterations": 1}
+UNTOUCHED = "; nothing was touched"
 
 
 class WhatIf(NamedTuple):
@@ -171,16 +172,17 @@ def _own_target(layouts: Layouts, base: Base, samples: int | None) -> tuple[Decl
             raise ValueError("--samples are taken on the target at hand")
         target = whole.like(heads, max(layout.extents for layout in layouts.values()), base)
     except ValueError as why:
+        reason = str(why).removesuffix(UNTOUCHED)
         others = [head for head in heads if not whole.is_of(head, base.target)]
         if others:
-            raise ValueError(f"{whole.unlike(others[0], base)}: {why}; nothing was touched") from None
+            raise ValueError(f"{whole.unlike(others[0], base)}: {reason}{UNTOUCHED}") from None
         said = []
         if not samples and whole.is_larger(heads, base):
-            said = [f"warning: a layout larger than the target is not laid whole, but sampled: {why}"]
+            said = [f"warning: a layout larger than the target is not laid whole, but sampled: {reason}"]
         elif not samples and base.target.of_kind.own_stores:
             said = [
                 f"warning: target {base.target.name} is not made as the original is, so a new file may have more or "
-                f"fewer extents there than on the original: {why}"
+                f"fewer extents there than on the original: {reason}"
             ]
         return None, said
     return target, [whole.sentence(target, heads)]
