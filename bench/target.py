@@ -47,7 +47,7 @@ def build(spec: dict, request: dict, steps: Sequence[Step]) -> dict[str, float]:
     took = {}
     states.scrub(spec, request, False)
     for step in steps:
-        if not states.begin(step.kind, spec, request, False)["due"]:
+        if not states.begin(step.kind, spec, request, False):
             continue
         began = time.process_time()
         states.work(spec, request, step)

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from session import wait_until
 
 import fsage
 from fsage.host import sudoers
@@ -71,7 +72,7 @@ class Machine(Furnished):
     def __init__(self, start: Callable[..., subprocess.Popen]) -> None:
         self.first = start("unshare", "--mount", "--propagation", "private", "sleep", "600")
         self.others: list[subprocess.Popen] = []
-        wait_for(lambda: os.readlink(f"/proc/{self.first.pid}/exe").endswith("/sleep"))
+        wait_until(lambda: os.readlink(f"/proc/{self.first.pid}/exe").endswith("/sleep"))
         self.run("mkdir", "-p", PLACE)
 
     def words(self, *words: str) -> list[str]:
@@ -88,7 +89,7 @@ class Machine(Furnished):
         """A program with a mount namespace of its own, which begins now and stays."""
         program = subprocess.Popen(self.words("unshare", "--mount", "--propagation", "private", "sleep", "600"))
         self.others.append(program)
-        wait_for(lambda: os.readlink(f"/proc/{program.pid}/exe").endswith("/sleep"))
+        wait_until(lambda: os.readlink(f"/proc/{program.pid}/exe").endswith("/sleep"))
         return program
 
     def mounts(self) -> str:
@@ -100,11 +101,3 @@ class Machine(Furnished):
         for program in (*self.others, self.first):
             program.kill()
             program.wait()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """For 30 s at most."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -16,8 +16,9 @@ import pandas as pd
 import preloaded
 import pytest
 import yaml
-from machine import LIBRARY, wait_for
+from machine import LIBRARY
 from measuring import cell, observed
+from session import wait_until
 from states import MIB, bring, fragment, populate
 from studies import blocks
 
@@ -148,7 +149,7 @@ def test_a_killed_count_leaves_no_loop_device_and_no_mount(new_target):
     assert "/run/fsage/count/image" in backing.read_text()
     process.kill()
     process.wait()
-    wait_for(lambda: not backing.exists() or "/run/fsage/count/image" not in backing.read_text())
+    wait_until(lambda: not backing.exists() or "/run/fsage/count/image" not in backing.read_text())
     assert "/run/fsage/count" not in Path("/proc/self/mountinfo").read_text()
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 import test_measure
 from local_targets import claimed
+from session import wait_until
 from states import bring
 
 from fsage import workloads
@@ -79,13 +79,6 @@ def queue(target: Target) -> str:
 def in_groups(target: Target) -> list[str]:
     found = {pid for group in groups.left_over(target.home) for pid in cgroups.words(group / "cgroup.procs")}
     return sorted(found - {str(os.getpid())})  # which goes there to start another
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.mark.long
@@ -157,7 +150,7 @@ def test_what_cannot_be_had_is_unsupported_with_the_reason(target):
 @pytest.mark.long
 def test_a_group_that_vanishes_fails_the_cell(target):
     def remove() -> None:
-        wait_for(lambda: bool(in_groups(target)))
+        wait_until(lambda: bool(in_groups(target)))
         Shares.end_running(target.home)
         for group in groups.left_over(target.home):
             iocost.MODEL.changes["group"]({"path": str(group)})
@@ -176,7 +169,7 @@ def killed(target: Target, workload: str) -> None:
     given = request([cell(target, "P2", "bfq", seconds=20.0, workload=workload)])
     process = get_context("fork").Process(target=measure.measure, args=(target.spec, given, False))
     process.start()
-    wait_for(lambda: len(in_groups(target)) >= 2 and queue(target) == "bfq")
+    wait_until(lambda: len(in_groups(target)) >= 2 and queue(target) == "bfq")
     assert process.pid
     os.kill(process.pid, signal.SIGKILL)
     process.join()

@@ -12,7 +12,7 @@ from threading import Barrier
 
 import pytest
 from guests import fsage, needs_kernel, newest
-from machine import wait_for
+from session import wait_until
 from tiers import first_of
 
 from fsage.base import Failure, Misuse, Refusal, shell
@@ -146,9 +146,9 @@ def test_a_kill_leaves_no_guest(tmp_path):
         "boot.boot(programs.here()[-1], [{'do': 'try', 'disk': 0, 'filesystem': 'ext4'}], [])\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}) as fsage:
-        wait_for(lambda: guests_of(tmp_path))
+        wait_until(lambda: guests_of(tmp_path))
         fsage.kill()
-    wait_for(lambda: not guests_of(tmp_path))
+    wait_until(lambda: not guests_of(tmp_path))
     [left] = tmp_path.glob(f"{boot.PREFIX}*")
     os.utime(left, (0, 0))
     again = "from fsage.studies.kernels.model import boot\nwith boot.folder(): pass"

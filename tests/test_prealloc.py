@@ -100,7 +100,7 @@ def test_the_studys_tables_are_known_and_no_others():
     for group in ("12abc", "-1", "01", True, 1.5):
         with pytest.raises(Refusal, match="the number of a block group"):
             requested.read({"group": group})
-    assert requested.wanted({"size": "", "table": [], "group": 0}, None) == {"group": 0}
+    assert requested.wanted({"size": "", "table": [], "group": 0}, {}) == {"group": 0}
 
 
 class Server:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import preloaded
 import pytest
-from machine import wait_for
+from session import wait_until
 
 LOADED = """\
 import json, os, signal, sys, time
@@ -79,7 +79,7 @@ def test_a_signal_reaches_it_and_it_ends_with_its_caller(programs, tmp_path):
         """The program at work, and its process, which is not the shim's."""
         (tmp_path / "pid").unlink(missing_ok=True)
         started = subprocess.Popen([program, "wait", "handled"], cwd=tmp_path)
-        wait_for(lambda: (tmp_path / "pid").exists())
+        wait_until(lambda: (tmp_path / "pid").exists())
         return started, int((tmp_path / "pid").read_text())
 
     for program in programs:
@@ -90,7 +90,7 @@ def test_a_signal_reaches_it_and_it_ends_with_its_caller(programs, tmp_path):
     started, pid = waiting(programs[1])
     started.kill()
     assert started.wait(timeout=30) == -9
-    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.parametrize(

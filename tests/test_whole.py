@@ -11,14 +11,13 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from local_targets import Spec, claimed
-from small_filesystems import MIB, Small
+from small_filesystems import MIB, mounted
 from states import bring
 from test_geometry import OST, free_of, made
 
@@ -47,26 +46,14 @@ def churn(place: Path, count: int, logarithm: float) -> None:
         (place / str(number)).unlink()
 
 
-@contextlib.contextmanager
-def mounted(filesystem: str, image: Path, options: str = "loop") -> Iterator[Small]:
-    """An original, mounted beside its image."""
-    original = Small(filesystem, image, image.with_name("point"))
-    original.point.mkdir()
-    original.mount(options)
-    try:
-        yield original
-    finally:
-        subprocess.run(["umount", original.point], check=True)
-
-
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What dumpe2fs says of an ext4 of 100 GiB where files came and went."""
     folder = tmp_path_factory.mktemp("original")
     options = OST.replace(",quota", "").split()  # not every kernel mounts that
     image = made(folder / "image", *options, mib=128 * GROUPS - 50)
-    with mounted("ext4", image, "loop,noinit_itable") as original:
-        churn(original.point, 3500, 8.2)
+    with mounted(image, "loop,noinit_itable") as point:
+        churn(point, 3500, 8.2)
     stdout = subprocess.run(["dumpe2fs", image], capture_output=True, check=True).stdout
     image.unlink()
     packed = folder / "ost0012.txt.gz"
@@ -136,9 +123,9 @@ def test_an_xfs_that_was_grown_is_laid_on_one_with_as_many_groups(new_target: Sp
     with image.open("wb") as file:
         file.truncate(8 * GIB)
     subprocess.run(["mkfs.xfs", "-q", "--unsupported", "-d", "agsize=64m", "-l", "size=16m", image], check=True)
-    with mounted("xfs", image) as original:
-        churn(original.point, 1000, 7)
-        read = save_free(str(original.point), tmp_path / "grown.gz")
+    with mounted(image) as point:
+        churn(point, 1000, 7)
+        read = save_free(str(point), tmp_path / "grown.gz")
     spec = {**new_target, "filesystem": "xfs", "size_gib": 8, "sparse": True, "amount_mib": 64}
     alike = Alike({**spec, "geometry": read.head.geometry}, read, tmp_path / "grown.gz")
     claimed(alike.spec)

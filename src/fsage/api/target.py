@@ -7,7 +7,7 @@ The class of the kind:
 
 - `Directory`: the base of its class, a directory that is emptied by deleting. `offer` returns an `Offer`: what can be
   claimed, on which mount, and what the claim notes besides;
-- `Dropped`: what `drop_caches` returns. what `look` returns is of `signs` in fsage.api.model;
+- `Dropped`: what `drop_caches` returns; what `look` returns is in `signs` of fsage.api.model;
 - `declaration`: what is declared of a target. `complete(declared)` has every key, `home_of(spec)` is where its notes
   lie, `fsname_of(spec)` its file system; `path(key, value)` checks a path;
 - `existing(place)`: the directory in which a place is made; `SERVERS_KEPT`: a cell leaves servers' caches as they are.

@@ -288,9 +288,9 @@ def _design(shipped: object, layouts: Layouts, samples: int | None, base: Base, 
     files = PLACES_OF_SAMPLES if samples > 1 else enough_units(family, MOST_UNITS)
     size_bytes = None if own else whole.size_of(base)
     rooms = []
-    for head, free_bytes, *_ in layouts.values():
-        laid = min(1.0, size_bytes / head.device_bytes) if size_bytes else 1.0
-        rooms.append(free_bytes * laid)
+    for layout in layouts.values():
+        laid = min(1.0, size_bytes / layout.head.device_bytes) if size_bytes else 1.0
+        rooms.append(layout.free_bytes * laid)
     return Design(samples, files if files * FILE_BYTES <= min(rooms) else 1, files)
 
 

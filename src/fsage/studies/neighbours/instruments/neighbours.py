@@ -34,9 +34,10 @@ def probe_limits(stop_if: StopIf, usual: dict[str, float]) -> dict[str, float]:
 
     A part is a kind, `stat`, `read` or `write`, with the name of an OST where there are any.
     """
+    absolute = {"stat": stop_if["stat_ms"], "read": stop_if["read_ms"], "write": stop_if["write_ms"]}
     limit = {}
     for name, usual_ms in usual.items():
-        absolute_ms = cast("float | None", stop_if[f"{name.split()[0]}_ms"])  # type: ignore[literal-required]
+        absolute_ms = absolute[name.split()[0]]
         slower_ms = max(stop_if["slower"] * usual_ms, usual_ms + FLOOR_MS) if stop_if["slower"] else None
         both = [absolute_ms, slower_ms]
         known = [value for value in both if value is not None]

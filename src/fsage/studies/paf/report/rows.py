@@ -178,12 +178,11 @@ def places(rows: pd.DataFrame) -> pd.DataFrame:
 
 def place(row: dict[str, Any], says: str, file: str = "") -> figures.Place:
     """A row as it stands on a plane."""
-    ends: dict[str, Any] = {}
-    if pd.notna(row["low"]):
-        ends |= {"low": row["low"], "high": row["high"]}
+    ends = {}
     if len(row["samples"]) > 1:
-        ends |= {"least": min(row["samples"]), "most": max(row["samples"])}
-    return figures.Place(row["x"], row["y"], row["median"], row["n"], **ends, says=says, file=file)
+        ends = {"least": min(row["samples"]), "most": max(row["samples"])}
+    x, y, value, n, low, high = (row[name] for name in ("x", "y", "median", "n", "low", "high"))
+    return figures.Place(x, y, value, n, low, high, **ends, says=says, file=file)
 
 
 def says(row: dict[str, Any], unit: str) -> str:
