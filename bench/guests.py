@@ -24,7 +24,7 @@ from fsage.base import Json
 from fsage.host.verbs import checks
 from fsage.studies.kernels import workloads as new_file
 from fsage.studies.kernels.host import asked, uml
-from fsage.studies.kernels.model import boot, images, programs
+from fsage.studies.kernels.model import boot, images, programs, registers
 from fsage.studies.paf.model import Populate
 
 MIB = 1 << 20
@@ -57,15 +57,10 @@ def by_hand(kernel: boot.Kernel, image: images.Image | None, number: int, place:
     """One guest that a shell script drives. Without an image it only starts and halts."""
     own = place / f"hand{number}"
     own.mkdir()
-    words = [
-        f"./{kernel.program.name}",
-        "mem=384M",
-        "root=/dev/root",
-        "rootfstype=hostfs",
-        "rootflags=/",
-        "rw",
-        "quiet",
-    ]
+    words = [f"./{kernel.program.name}"]
+    if registers.are_hidden(kernel.name, kernel.program):
+        words = [*registers.FRONT, *words, *registers.WITHOUT_AVX]
+    words += ["mem=384M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet"]
     words += ["con=null", "con0=null,fd:2", "ssl=null", f"uml_dir={own}/", "init=/bin/sh"]
     script = "mount -t proc none /proc\necho o >/proc/sysrq-trigger\nsleep 60\n"
     if image:
@@ -74,13 +69,12 @@ def by_hand(kernel: boot.Kernel, image: images.Image | None, number: int, place:
         (own / "copy").chmod(0o600)
         words.append(f"ubda={own / 'copy'}")
     (own / "script").write_text(script)
-    environment = {**os.environ, "TMPDIR": "/dev/shm"}
-    environment["LD_LIBRARY_PATH"] = str(kernel.libraries)
+    environment = {**os.environ, "TMPDIR": "/dev/shm", "LD_LIBRARY_PATH": str(kernel.libraries)}
     command = [*words, "--", str(own / "script")]
     allowed = os.sched_getaffinity(0)
     with boot.processor(Event()) as processor:
         os.sched_setaffinity(0, {processor})  # of this thread, and what it starts
-        subprocess.run(command, cwd=kernel.program.parent, env=environment, capture_output=True, check=False)
+        subprocess.run(command, cwd=kernel.program.parent, env=environment, capture_output=True, check=True)
         os.sched_setaffinity(0, allowed)
     if image and "extent" not in (own / "said").read_text():
         raise SystemExit(f"the guest by hand wrote no file: {own}")
