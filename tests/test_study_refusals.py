@@ -72,6 +72,7 @@ STATES = (
             "allowed: notation, capacity, fragmentation, file_size, filler, request_size, files_at_once, "
             "transfer_size, iteration",
         ),
+        ("only", ["capacity=5"], "only[0]: 'capacity=5' is not a block of keys, such as {key: value}"),
         ("only", [{}], "only[0]: an empty entry would match everything"),
         ("only", {"capacity": 80}, "only: {'capacity': 80} is not a list, such as [{capacity: 80}]"),
         ("exclude", [{"iteration": [1, 2]}], "only: together with 'exclude' this leaves no cell to measure"),

@@ -140,7 +140,7 @@ def problems_of(error: ValidationError, model: type[BaseModel] = BaseModel) -> l
 def block_of(value: object) -> Json:
     """Return `value` if it is a block of keys; raises ValueError if not."""
     if not isinstance(value, dict):
-        raise ValueError(f"{show(value)} is not a block of keys")
+        raise ValueError(f"{show(value)} is not a block of keys, such as {{key: value}}")
     return value
 
 
